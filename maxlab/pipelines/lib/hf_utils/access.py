@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxlab import progress
 from maxlab.errors import MaxlabError, MissingRepositoryError, RepositoryError
+from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.cache import no_package, similar_cached, snapshot_of
 from maxlab.pipelines.lib.hf_utils.names import as_folder, check_repo_id, check_revision
 
@@ -105,7 +106,8 @@ def attempted(
             if found is None:
                 raise
             attempt, seconds = next(waits, (0, 0.0))
-            if found.code != "ML118" or not attempt:
+            is_passing = isinstance(found, UnreachableError) and found.code == "ML118"
+            if not is_passing or not attempt:
                 raise found from error
         work.step("waiting before a further attempt", attempt, len(WAITS_S))
         until = time.monotonic() + seconds
@@ -162,17 +164,28 @@ def translated(
         return no_file(repo_id, revision, file, ())
     if status == 429:
         return _limited(repo_id, error)
+    if isinstance(error, errors.DisabledRepoError):
+        return RepositoryError(
+            "ML120",
+            f"the hub has disabled access to {repo_id} for everybody",
+            fix=f"see {endpoint()}/{repo_id} for why",
+        )
     if isinstance(error, errors.RepositoryNotFoundError):
         return _not_found(repo_id, status)
     if status in (401, 403):
         return _refused(repo_id, status)
     if status == 404:
         return _not_found(repo_id, status)
-    if status is not None and (status >= 500 or status == 408):
+    if status is not None and status != 408 and status < 500:
+        return RepositoryError(
+            "ML118",
+            f"the hub {endpoint()} answered a question about {repo_id} with status {status}",
+            why=[_first_line(error)],
+            fix="check HF_ENDPOINT, and that huggingface_hub is of a current version",
+        )
+    if status is not None or _is_network(error):
         return _unreachable(repo_id, error)
-    if status is None and _is_network(error):
-        return _unreachable(repo_id, error)
-    if status is None and isinstance(error, (OSError, errors.FileMetadataError)):
+    if isinstance(error, (OSError, errors.FileMetadataError)):
         return RepositoryError(
             "ML122",
             f"the download of {file or 'a file'} of {repo_id} failed: {_first_line(error)}",
@@ -276,6 +289,7 @@ def no_file(
 # ---------------------------------------------------------------- the public one
 
 
+@placed
 def validate_hf_repo_access(repo_id: str, revision: str) -> None:
     """Raise unless the files of a repository can be read, with what to do about it.
 

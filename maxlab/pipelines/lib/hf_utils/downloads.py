@@ -13,6 +13,7 @@ from typing import Any
 
 from maxlab import progress
 from maxlab.errors import ArgumentTypeError, RepositoryError, shown
+from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.access import (
     UnreachableError,
     attempted,
@@ -33,6 +34,7 @@ from maxlab.pipelines.lib.hf_utils.names import (
 _MB = 1_000_000
 
 
+@placed
 def download_weight_files(
     huggingface_model_id: str,
     filenames: list[str],
@@ -261,6 +263,7 @@ def _require_whole(path: Path, repo_id: str, name: str, size: int | None) -> Non
 # ---------------------------------------------------------------- one file of the cache
 
 
+@placed
 def try_to_load_from_cache(repo_id: str, filename: str, revision: str) -> str | Any | None:
     """The path of a file in the cache; None where the cache does not have it.
 

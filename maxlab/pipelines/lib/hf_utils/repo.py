@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxlab.engine.times import size_text
 from maxlab.errors import RepositoryError, WeightError, shown
+from maxlab.graph.staged import placed
 from maxlab.graph.weights import WeightsFormat
 from maxlab.markup import escape
 from maxlab.pipelines.lib.config_enums import RepoType, SupportedEncoding
@@ -37,7 +38,7 @@ _MOST_ROWS = 40
 """Files that a view shows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class HuggingFaceRepo(Tabular):
     """A model of Hugging Face: a folder of this machine, or a repository of a hub.
 
@@ -74,20 +75,27 @@ class HuggingFaceRepo(Tabular):
     repo_type: RepoType | None = None
     """Where it lies; told from ``repo_id`` when it is None."""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.repo_id, os.PathLike):
-            object.__setattr__(self, "repo_id", os.fspath(self.repo_id))
-        check_revision(self.revision)
-        kind = self.repo_type
-        if kind is None:
-            kind = RepoType.online if as_folder(self.repo_id) is None else RepoType.local
-        elif kind not in [str(one) for one in RepoType]:
+    @placed
+    def __init__(
+        self,
+        repo_id: str,
+        revision: str = "main",
+        trust_remote_code: bool = False,
+        repo_type: RepoType | None = None,
+    ) -> None:
+        if isinstance(repo_id, os.PathLike):
+            repo_id = os.fspath(repo_id)
+        if repo_type is None:
+            repo_type = RepoType.online if as_folder(repo_id) is None else RepoType.local
+        elif repo_type not in [str(one) for one in RepoType]:
             raise RepositoryError(
                 "ML111",
-                f"repo_type is online or local, got {shown(kind)}",
+                f"repo_type is online or local, got {shown(repo_type)}",
                 fix="leave it out: it is told from repo_id",
             )
-        object.__setattr__(self, "repo_type", RepoType(kind))
+        kept = self.__dict__  # the fields are frozen for everybody else
+        kept["repo_id"], kept["revision"] = repo_id, check_revision(revision)
+        kept["trust_remote_code"], kept["repo_type"] = trust_remote_code, RepoType(repo_type)
         if self.repo_type is RepoType.online:
             check_repo_id(self.repo_id)
             _ = self._listing  # errors are told here, not where a file is needed
@@ -127,7 +135,8 @@ class HuggingFaceRepo(Tabular):
         except UnreachableError:
             return None
 
-    @cached_property
+    @property
+    @placed
     def weight_files(self) -> dict[WeightsFormat, list[str]]:
         """The files of weights by format, relative to the root; formats without files are left out.
 
@@ -137,6 +146,10 @@ class HuggingFaceRepo(Tabular):
         Raises:
             RepositoryError: ML123, a file is a link that leads out of the folder.
         """
+        return self._weight_files
+
+    @cached_property
+    def _weight_files(self) -> dict[WeightsFormat, list[str]]:
         found = listing.weight_files(self._listing.sizes)
         if self._listing.root is not None:
             for name in (name for names in found.values() for name in names):
@@ -148,6 +161,7 @@ class HuggingFaceRepo(Tabular):
         """The formats that there are files of: safetensors first, then GGUF, then PyTorch."""
         return list(self.weight_files)
 
+    @placed
     def file_exists(self, filename: str) -> bool:
         """True if the model has the file, named relative to its root.
 
@@ -164,6 +178,7 @@ class HuggingFaceRepo(Tabular):
             return True
         return name in self._listing_for(name).sizes
 
+    @placed
     def size_of(self, filename: str) -> int | None:
         """The bytes of a file; None where there is no such file, or the hub does not tell.
 
@@ -184,7 +199,8 @@ class HuggingFaceRepo(Tabular):
             return self._on_hub or found
         return found
 
-    @cached_property
+    @property
+    @placed
     def info(self) -> ModelInfo:
         """The description by the hub, with its files and their sizes; asked once.
 
@@ -198,14 +214,16 @@ class HuggingFaceRepo(Tabular):
                 f"{shown(self.repo_id, 200)} is a folder, which no hub describes",
                 fix="weight_files, supported_encodings and size_of tell of folders too",
             )
-        found = self._listing if self._listing.place == "hub" else None
-        found = found or listing.on_hub(self.repo_id, self.revision)
+        found = self._on_hub
+        if found is None:  # it may be reached by now, or the error says why not
+            found = self.__dict__["_on_hub"] = listing.on_hub(self.repo_id, self.revision)
         assert found.info is not None
         return found.info
 
     # ------------------------------------------------------------ encodings
 
     @property
+    @placed
     def supported_encodings(self) -> list[SupportedEncoding]:
         """The encodings that there are weights of, each once, in the order of the formats.
 
@@ -220,6 +238,7 @@ class HuggingFaceRepo(Tabular):
         _raise_unread(told)
         return list(found)
 
+    @placed
     def files_for_encoding(
         self, encoding: SupportedEncoding, weights_format: WeightsFormat | None = None
     ) -> dict[WeightsFormat, list[Path]]:
@@ -263,6 +282,7 @@ class HuggingFaceRepo(Tabular):
                 found[one.format] = [Path(name) for name in one.files]
         return found
 
+    @placed
     def encoding_for_file(self, file: str | Path) -> SupportedEncoding:
         """The encoding of a file of weights, named relative to the root or, of a folder, by its
         path.
