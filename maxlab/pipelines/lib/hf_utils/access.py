@@ -172,6 +172,8 @@ def translated(
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         return _not_found(repo_id, status)
+    if status == 401 and not _has_token():
+        return _not_found(repo_id, status)
     if status in (401, 403):
         return _refused(repo_id, status)
     if status == 404:
@@ -192,6 +194,12 @@ def translated(
             fix="check the room on the disk, then download again with force_download=True",
         )
     return None
+
+
+def _has_token() -> bool:
+    from huggingface_hub import get_token
+
+    return bool(get_token())
 
 
 def _first_line(error: BaseException) -> str:

@@ -146,7 +146,7 @@ class HuggingFaceRepo(Tabular):
         Raises:
             RepositoryError: ML123, a file is a link that leads out of the folder.
         """
-        return self._weight_files
+        return {format: list(names) for format, names in self._weight_files.items()}
 
     @cached_property
     def _weight_files(self) -> dict[WeightsFormat, list[str]]:
@@ -159,7 +159,7 @@ class HuggingFaceRepo(Tabular):
     @property
     def formats_available(self) -> list[WeightsFormat]:
         """The formats that there are files of: safetensors first, then GGUF, then PyTorch."""
-        return list(self.weight_files)
+        return list(self._weight_files)
 
     @placed
     def file_exists(self, filename: str) -> bool:
@@ -324,7 +324,7 @@ class HuggingFaceRepo(Tabular):
         return "" if self.repo_type is RepoType.local else self.revision
 
     def _checkpoints(self, of: Listing) -> list[Checkpoint]:
-        files = self.weight_files if of is self._listing else listing.weight_files(of.sizes)
+        files = self._weight_files if of is self._listing else listing.weight_files(of.sizes)
         return listing.checkpoints(files)
 
     def _told(self, one: Checkpoint, of: Listing | None = None) -> Told:
