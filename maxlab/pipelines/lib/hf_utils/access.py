@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxlab import progress
 from maxlab.errors import MaxlabError, MissingRepositoryError, RepositoryError
+from maxlab.graph.foreign import users_own
 from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.cache import no_package, similar_cached, snapshot_of
 from maxlab.pipelines.lib.hf_utils.names import as_folder, check_repo_id, check_revision
@@ -98,7 +99,8 @@ def attempted(
     waits = iter(enumerate(WAITS_S, 1))
     while True:
         try:
-            return question()
+            with users_own():  # no argument is to blame for what comes out
+                return question()
         except MaxlabError:
             raise
         except Exception as error:
