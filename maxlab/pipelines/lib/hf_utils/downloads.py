@@ -234,6 +234,8 @@ def _download(
 
         path = Path(attempted(ask, work, repo_id, revision, name))
         _require_whole(path, repo_id, name, listing.sizes[name])
+        if not takes_bar:
+            meter.count(path.stat().st_size, name)
         return path
 
     with ThreadPoolExecutor(min(max_workers, len(unique)) or 1, "maxlab-download") as pool:
