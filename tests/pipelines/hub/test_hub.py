@@ -23,6 +23,8 @@ from maxlab.pipelines.lib.hf_utils import (
 from tests.pipelines.hub.models import cached, config, gguf_file, plain, safetensors
 from tests.pipelines.hub.server import COMMIT, Fault, Hub, Model
 
+pytestmark = pytest.mark.oracle
+
 ID = "owner/tiny"
 API = f"/api/models/{ID}/revision/main"
 SAFE, GGUF = WeightsFormat.safetensors, WeightsFormat.gguf
@@ -349,9 +351,12 @@ def test_a_download_that_is_cut_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
-def test_a_file_that_comes_at_the_second_attempt(hub: Hub, cache: Path, method: str) -> None:
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_file_that_comes_at_the_second_attempt(
+    hub: Hub, cache: Path, method: str, status: int
+) -> None:
     hub.models[ID] = tiny()
-    hub.faults = [Fault(500, path="model.safetensors", method=method)]
+    hub.faults = [Fault(status, path="model.safetensors", method=method)]
     (path,) = download_weight_files(ID, ["model.safetensors"])
     assert path.read_bytes() == plain("BF16", 100)
 

@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.pipelines.hub.models import cached, config, folder, gguf_file, plain
 from tests.pipelines.hub.server import Hub, Model
+
+pytestmark = pytest.mark.oracle
 
 OFFLINE = """
 import json, sys

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from maxlab import progress
+from maxlab.errors import UnreachableError
 from maxlab.pipelines.lib.hf_utils import download_weight_files
-from maxlab.pipelines.lib.hf_utils.access import UnreachableError, translated
+from maxlab.pipelines.lib.hf_utils.access import translated
 from tests.pipelines.hub.models import plain
 from tests.pipelines.hub.server import Hub, Model
+
+pytestmark = pytest.mark.oracle
 
 
 def http(library: str, name: str, base: type[Exception] = Exception, status: int = 0) -> Exception:

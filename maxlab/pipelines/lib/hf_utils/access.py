@@ -12,11 +12,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxlab import progress
-from maxlab.errors import MaxlabError, MissingRepositoryError, RepositoryError
+from maxlab.errors import (
+    MaxlabError,
+    MissingRepositoryError,
+    RepositoryError,
+    UnreachableError,
+)
 from maxlab.graph.foreign import users_own
 from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.cache import no_package, similar_cached, snapshot_of
-from maxlab.pipelines.lib.hf_utils.names import as_folder, check_repo_id, check_revision
+from maxlab.pipelines.lib.hf_utils.names import (
+    as_folder,
+    check_repo_id,
+    check_revision,
+    refuse_revision,
+)
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo  # type: ignore[import-not-found,unused-ignore]
@@ -29,13 +39,6 @@ TIMEOUT_S = 10.0
 """Seconds that a hub has to answer."""
 _NETWORK = frozenset({"requests", "urllib3", "httpx", "httpx2", "httpcore"})
 _LOGIN = "log in with the command hf auth login, or set HF_TOKEN to a token of your account"
-
-
-class UnreachableError(RepositoryError):
-    """The hub cannot be asked now: no connection, no answer, a fault of its own, or offline mode.
-
-    What the cache holds may do instead.
-    """
 
 
 def is_offline() -> bool:
@@ -309,19 +312,21 @@ def validate_hf_repo_access(repo_id: str, revision: str) -> None:
 
     Args:
         repo_id: The repository, or a folder.
-        revision: A branch, a tag, or the hash of a commit.
+        revision: A branch, a tag, or the hash of a commit; ``main`` of a folder.
 
     Raises:
         RepositoryError: (a ValueError) ML111, a name that none can have; ML112, no such folder;
             ML113, no such repository, or a private one; ML114, a gated one; ML115, no such
             revision; ML117, a rate limit; ML118, the hub cannot be reached; ML119, offline mode;
-            ML120, a token that is refused.
+            ML120, a token that is refused; ML124, a folder with a revision.
         MissingPackageError: ML979, ``huggingface_hub`` is not installed.
 
     Example:
         >>> validate_hf_repo_access("HuggingFaceTB/SmolLM2-135M", "main")  # doctest: +SKIP
     """
-    if as_folder(repo_id) is not None:
+    folder = as_folder(repo_id)
+    if folder is not None:
+        refuse_revision(folder, revision)
         return
     check_repo_id(repo_id)
     snapshot = snapshot_of(repo_id, check_revision(revision))
@@ -333,7 +338,6 @@ def validate_hf_repo_access(repo_id: str, revision: str) -> None:
 __all__ = [
     "TIMEOUT_S",
     "WAITS_S",
-    "UnreachableError",
     "asked",
     "attempted",
     "endpoint",

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxlab.engine.times import size_text
-from maxlab.errors import RepositoryError, WeightError, shown
+from maxlab.errors import RepositoryError, UnreachableError, WeightError, shown
 from maxlab.graph.staged import placed
 from maxlab.graph.weights import WeightsFormat
 from maxlab.markup import escape
 from maxlab.pipelines.lib.config_enums import RepoType, SupportedEncoding
 from maxlab.pipelines.lib.hf_utils import encodings, listing
-from maxlab.pipelines.lib.hf_utils.access import UnreachableError, asked, no_file
+from maxlab.pipelines.lib.hf_utils.access import asked, no_file
 from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
 from maxlab.pipelines.lib.hf_utils.encodings import Told
 from maxlab.pipelines.lib.hf_utils.listing import Checkpoint, Listing
@@ -27,6 +27,7 @@ from maxlab.pipelines.lib.hf_utils.names import (
     check_repo_id,
     check_revision,
     no_folder,
+    refuse_revision,
 )
 from maxlab.tabular import Field, Tabular, aligned, first_rows
 
@@ -50,14 +51,14 @@ class HuggingFaceRepo(Tabular):
 
     Args:
         repo_id: A folder, or the id of a repository, such as ``"HuggingFaceTB/SmolLM2-135M"``.
-        revision: A branch, a tag, or the hash of a commit; of no meaning in a folder.
+        revision: A branch, a tag, or the hash of a commit; a folder has none but ``main``.
         trust_remote_code: Whether whoever loads the model may run Python files of the repository.
             Nothing here does: it is kept for ``transformers``, which asks for it.
         repo_type: Where it lies; None for a folder where there is one, else a hub.
 
     Raises:
         RepositoryError: (a ValueError) ML111, a name that none can have; ML112, no such folder;
-            ML113 to ML120, as `validate_hf_repo_access`.
+            ML113 to ML120, as `validate_hf_repo_access`; ML124, a folder with a revision.
         MissingPackageError: ML979, ``huggingface_hub`` is not installed, and it is no folder.
 
     Example:
@@ -99,8 +100,16 @@ class HuggingFaceRepo(Tabular):
         if self.repo_type is RepoType.online:
             check_repo_id(self.repo_id)
             _ = self._listing  # errors are told here, not where a file is needed
-        elif as_folder(self.repo_id) is None:
+        else:
+            refuse_revision(self._folder, self.revision)
+
+    @property
+    def _folder(self) -> Path:
+        """The folder of a model of this machine."""
+        folder = as_folder(self.repo_id)
+        if folder is None:
             raise no_folder(self.repo_id)
+        return folder
 
     # ------------------------------------------------------------ files
 
@@ -108,10 +117,7 @@ class HuggingFaceRepo(Tabular):
     def _listing(self) -> Listing:
         """The files, from the nearest place that has enough of them."""
         if self.repo_type is RepoType.local:
-            folder = as_folder(self.repo_id)
-            if folder is None:  # gone since
-                raise no_folder(self.repo_id)
-            return listing.in_folder(folder)
+            return listing.in_folder(self._folder)
         snapshot = snapshot_of(self.repo_id, self.revision)
         cached = None if snapshot is None else listing.in_cache(snapshot)
         if cached is not None and listing.is_filled(cached.sizes):
@@ -141,7 +147,8 @@ class HuggingFaceRepo(Tabular):
         """The files of weights by format, relative to the root; formats without files are left out.
 
         Of safetensors and PyTorch files those of the root count, and those of folders where the
-        root has none. Files that begin with ``consolidated`` count where there are no others.
+        root has none. Files that begin with ``consolidated``, ``mmproj`` or ``adapter_model`` count
+        where there are no others.
 
         Raises:
             RepositoryError: ML123, a file is a link that leads out of the folder.
@@ -325,7 +332,7 @@ class HuggingFaceRepo(Tabular):
 
     def _checkpoints(self, of: Listing) -> list[Checkpoint]:
         files = self._weight_files if of is self._listing else listing.weight_files(of.sizes)
-        return listing.checkpoints(files)
+        return listing.checkpoints(files, of.sizes)
 
     def _told(self, one: Checkpoint, of: Listing | None = None) -> Told:
         """The encoding that a checkpoint tells, which is remembered."""
@@ -416,11 +423,14 @@ class HuggingFaceRepo(Tabular):
         return words[self._listing.place]
 
     def _cells(self) -> tuple[list[tuple[str, str, str, str]], str]:
-        """The first rows of the table as texts, and what is said of the others."""
-        rows = [
-            (str(name), str(format or ""), str(encoding or ""), _size(size))
-            for name, format, encoding, size in self._records()
-        ]
+        """The first rows of the table as texts, and a line about the others."""
+        try:
+            rows = [
+                (str(name), str(format or ""), str(encoding or ""), _size(size))
+                for name, format, encoding, size in self._records()
+            ]
+        except RepositoryError as error:  # a view says what is wrong, and raises nothing
+            return [], error.what
         shown_rows = list(first_rows(rows, _MOST_ROWS))
         left = len(rows) - len(shown_rows)
         return shown_rows, f"and {left} more" if left else ""
@@ -433,6 +443,9 @@ class HuggingFaceRepo(Tabular):
         rows, more = self._cells()
         lines = aligned([("file", "format", "encoding", "size"), *rows], right=(3,))
         return "\n".join([self._title(), "", *lines, *([more] if more else [])])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         """The files as a table, for the last value of a cell."""
@@ -447,7 +460,7 @@ class HuggingFaceRepo(Tabular):
         return (
             '<table class="maxlab-repo" style="margin:0"><caption style="text-align:left">'
             f"{escape(self._title())}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>" + (f"<p>{more}</p>" if more else "")
+            f"<tbody>{body}</tbody></table>" + (f"<p>{escape(more)}</p>" if more else "")
         )
 
 
