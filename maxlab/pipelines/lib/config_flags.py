@@ -66,20 +66,24 @@ def parser(settings: Mapping[str, Setting], prog: str) -> argparse.ArgumentParse
 
 
 def read(
-    settings: Mapping[str, Setting], arguments: Sequence[str], owner: str
+    made: argparse.ArgumentParser, arguments: Sequence[str], owner: str
 ) -> dict[str, str | list[str]]:
     """The texts that a command line gives to settings, by name; of a list, one for each flag.
+
+    Args:
+        made: What `parser` made.
+        arguments: The words of the command line.
+        owner: The name of the configuration in errors.
 
     Raises:
         InputTypeError: ML980, the words are no list of strings.
         InputError: ML125, a flag that there is not; ML129, anything else that cannot be read.
     """
     fields.listed(fields.text, kinds=(list, tuple))("arguments", arguments)
-    made = parser(settings, owner)
     found, rest = made.parse_known_args(list(arguments))
     if rest:
         word = rest[0].partition("=")[0]
-        flags = [_flag(name) for name, one in settings.items() if one.has_flag]
+        flags = [flag for action in made._actions for flag in action.option_strings]
         near = get_close_matches(word[:100], flags, 3, 0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else "--help tells the flags"
         if word.startswith("-"):

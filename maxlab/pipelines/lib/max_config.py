@@ -47,6 +47,7 @@ class MAXConfig:
     section: ClassVar[str] = ""
     """The name of the configuration's section in a file."""
 
+    _flags: ClassVar[argparse.ArgumentParser]
     _origins: dict[str, Origin]
     _origin_now: Origin
 
@@ -357,9 +358,9 @@ class MAXConfig:
             256
         """
         places = cls._places()
-        texts = config_flags.read(
-            {name: place.setting for name, place in places.items()}, arguments, cls.__name__
-        )
+        if "_flags" not in vars(cls):
+            cls._flags = cls.argument_parser()
+        texts = config_flags.read(cls._flags, arguments, cls.__name__)
         file = texts.pop(config_flags.CONFIG_FILE, None)
         in_file = {} if file is None else cls._read_file(str(file))
         by_flag = {

@@ -11,9 +11,11 @@ import dataclasses
 import enum
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -371,13 +373,14 @@ def setting(
     return dataclasses.field(default=default, metadata=about, compare=compare)
 
 
-def settings_of(kind: type) -> dict[str, Setting]:
+@cache
+def settings_of(kind: type) -> Mapping[str, Setting]:
     """The settings of a configuration's class, by name, in the order of the class."""
     found: dict[str, Setting] = {}
     for one in dataclasses.fields(kind):
         if METADATA in one.metadata:
             found[one.name] = one.metadata[METADATA]
-    return found
+    return MappingProxyType(found)
 
 
 def default_of(kind: type, name: str) -> Any:
