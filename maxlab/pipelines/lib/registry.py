@@ -300,7 +300,7 @@ class PipelineRegistry:
             UnsupportedError: ML173, this version has no pipeline for the task.
         """
         architecture = self._architecture(pipeline_config, override_architecture)
-        pipeline = get_pipeline_for_task(task, pipeline_config)
+        fields.instance(PipelineTask)("task", task)
         if architecture.task is not task:
             raise InputError(
                 "ML174",
@@ -308,6 +308,7 @@ class PipelineRegistry:
                 f"{architecture.task.value} given",
                 fix="pass task=registry.retrieve_pipeline_task(pipeline_config)",
             )
+        pipeline = get_pipeline_for_task(task, pipeline_config)
         self._prepare(pipeline_config, architecture)
         tokenizer = self._tokenizer(pipeline_config, architecture)
         factory = PipelineFactory(

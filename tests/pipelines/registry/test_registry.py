@@ -112,6 +112,23 @@ def test_configurations_are_kept_by_repository_revision_and_trust(tmp_path: Path
     assert found[0].longest_text == 8
 
 
+def test_what_is_kept_of_a_folder_follows_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = PipelineRegistry([])
+    found = []
+    for size, place in enumerate(["a", "b", "a"]):
+        (tmp_path / place / "model").mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(tmp_path / place)
+        bag_of_words_folder(Path("model"), longest_text=10 + size)
+        repo = HuggingFaceRepo("model")
+        found.append(registry.get_active_huggingface_config(repo).longest_text)
+        assert registry.get_active_huggingface_config(
+            HuggingFaceRepo(str(tmp_path / place / "model"))
+        ) is registry.get_active_huggingface_config(repo)
+    assert found == [10, 11, 12]
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
