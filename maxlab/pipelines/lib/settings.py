@@ -373,9 +373,13 @@ def setting(
     return dataclasses.field(default=default, metadata=about, compare=compare)
 
 
-@cache
 def settings_of(kind: type) -> Mapping[str, Setting]:
     """The settings of a configuration's class, by name, in the order of the class."""
+    return _settings_of(kind)
+
+
+@cache
+def _settings_of(kind: type) -> Mapping[str, Setting]:
     found: dict[str, Setting] = {}
     for one in dataclasses.fields(kind):
         if METADATA in one.metadata:
