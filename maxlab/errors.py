@@ -34,7 +34,8 @@
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
     ├── RepositoryError ML11x   (ValueError)              a folder or repository of a model
-    │   └── MissingRepositoryError (FileNotFoundError)    one, or a file of it, that is not there
+    │   ├── MissingRepositoryError (FileNotFoundError)    one, or a file of it, that is not there
+    │   └── UnreachableError    (ConnectionError)         a hub that cannot be asked now
     ├── CancelledError  ML897   (RuntimeError)            a work that somebody cancelled
     ├── MissingNameError ML96x  (AttributeError)          a name that is not there; says what is
     ├── MissingKeyError ML97x   (KeyError)                a key that is not there; says what is
@@ -313,6 +314,16 @@ class MissingRepositoryError(RepositoryError, FileNotFoundError):
     """A folder or repository of a model, a revision or a file of it that is not there."""
 
     def __str__(self) -> str:  # FileNotFoundError would print its own pieces
+        return self._message()
+
+
+class UnreachableError(RepositoryError, ConnectionError):
+    """A hub that cannot be asked now: no connection, no answer, a fault of its own, offline mode.
+
+    What a cache holds may do instead.
+    """
+
+    def __str__(self) -> str:  # ConnectionError would print its own pieces
         return self._message()
 
 
