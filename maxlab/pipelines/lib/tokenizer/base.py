@@ -256,13 +256,14 @@ class PretrainedTokenizer:
         return found
 
     def _ways_to_write(self, text: str) -> list[list[int]]:
-        """The tokens of ``text`` at the beginning of a text, and behind a word and a line.
+        """The tokens of ``text`` at the beginning of a text, and behind a word, a line and a space.
 
         They differ where a tokenizer puts a space before a text, or joins it to what stands before.
         """
         ways = [self._encode(text, False)]
-        for before in ("a", "\n"):
-            head, whole = self._encode(before, False), self._encode(before + text, False)
+        for before, more in (("a", ""), ("\n", ""), ("a", " ")):
+            head = self._encode(before, False)
+            whole = self._encode(before + more + text, False)
             if head and whole[: len(head)] == head:
                 ways.append(whole[len(head) :])
         return ways
