@@ -33,6 +33,8 @@
     │   └── WeightFileError     (and ExecutionError)      a mapped file that changed while in use
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
+    ├── RepositoryError ML11x   (ValueError)              a folder or repository of a model
+    │   └── MissingRepositoryError (FileNotFoundError)    one, or a file of it, that is not there
     ├── CancelledError  ML897   (RuntimeError)            a work that somebody cancelled
     ├── MissingNameError ML96x  (AttributeError)          a name that is not there; says what is
     ├── MissingKeyError ML97x   (KeyError)                a key that is not there; says what is
@@ -301,6 +303,17 @@ class ExecutionError(MaxlabError, ValueError, RuntimeError):
 
 class WeightFileError(WeightError, ExecutionError):
     """A mapped weight file that changed, or lost a page, while it was in use."""
+
+
+class RepositoryError(MaxlabError, ValueError):
+    """A folder or an online repository of a model that cannot be used as asked."""
+
+
+class MissingRepositoryError(RepositoryError, FileNotFoundError):
+    """A folder or repository of a model, a revision or a file of it that is not there."""
+
+    def __str__(self) -> str:  # FileNotFoundError would print its own pieces
+        return self._message()
 
 
 class CancelledError(MaxlabError, RuntimeError):
