@@ -181,12 +181,24 @@ class MaxlabError(Exception):
     def __str__(self) -> str:
         return self._message()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again of their message by default, which is not what they take.
+        return _again, (type(self), self.args), vars(self)
+
     def locate(self, at: Location | None) -> MaxlabError:
         """This error with ``at`` filled in where it had no place of its own."""
         if self.at is None and at is not None:
             self.at = at
             self.args = (self._message(),)
         return self
+
+
+def _again(kind: type[MaxlabError], args: tuple[Any, ...]) -> MaxlabError:
+    """An error of its pickled parts; what it says is set afterwards."""
+    # Of several bases, the one with a layout of its own makes the object.
+    error: MaxlabError = (OSError if issubclass(kind, OSError) else kind).__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class FileError(MaxlabError, OSError):
@@ -280,7 +292,26 @@ class CacheError(ToolchainError, OSError):
 
 
 class InputError(MaxlabError, ValueError):
-    """An input of a model that does not match the type the graph declares."""
+    """An input of a model, or of a pipeline, that does not match what it takes.
+
+    A validator of your own may raise it with a sentence alone, which then has the code ML181.
+
+    Example:
+        >>> str(InputError("only 1 image, got 2"))
+        'only 1 image, got 2 [ML181]'
+    """
+
+    def __init__(
+        self,
+        code: str,
+        what: str | None = None,
+        *,
+        at: Location | None = None,
+        why: Sequence[str] = (),
+        fix: str | None = None,
+    ) -> None:
+        known, said = ("ML181", code) if what is None else (code, what)
+        super().__init__(known, said, at=at, why=why, fix=fix)
 
 
 class InputTypeError(MaxlabError, TypeError):

@@ -190,7 +190,7 @@ def _estimate(
     if pipeline.draft_model_config is not None:
         share = 1 - MAIN_SHARE if model is pipeline.draft_model_config else MAIN_SHARE
     config = model.huggingface_config
-    shape = shape_of(config)
+    shape = shape_of(config, is_registered=architecture is not None)
     element = encoding.cache_dtype.size_in_bytes
     fixed = 0
     most = shape.positions
