@@ -17,6 +17,7 @@ from maxlab.interfaces import (
     SamplingParamsGenerationConfigDefaults,
     SamplingParamsInput,
 )
+from maxlab.nn.kv_cache import KVCacheStrategy
 from maxlab.pipelines.lib.config import MAXModelConfig, PipelineConfig, SamplingConfig
 from maxlab.pipelines.lib.config_enums import SupportedEncoding
 from maxlab.pipelines.lib.model_encoding import gptq_config
@@ -141,7 +142,7 @@ def test_an_architecture_names_the_default(tmp_path: Path) -> None:
     config.validate_and_resolve_quantization_encoding_weight_path(BF16, [BF16, F32])
     assert config.quantization_encoding is BF16
     assert config.origin("quantization_encoding") is Origin.resolved
-    supported = {BF16: []}
+    supported: dict[SupportedEncoding, list[KVCacheStrategy]] = {BF16: []}
     config.validate_and_resolve_with_resolved_quantization_encoding(
         supported, WeightsFormat.safetensors
     )

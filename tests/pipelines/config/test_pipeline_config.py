@@ -150,7 +150,7 @@ def test_assignments_are_checked_as_arguments_are(tiny: str) -> None:
     with pytest.raises(InputError, match=r"PipelineConfig\.max_batch_size"):
         config.max_batch_size = 0
     with pytest.raises(InputError, match="did you mean max_batch_size"):
-        config.max_batchsize = 3  # type: ignore[attr-defined]
+        config.max_batchsize = 3
     with pytest.raises(AttributeError):
         config.model_config = MAXModelConfig()  # type: ignore[misc]
     config.max_batch_size = 5
@@ -217,7 +217,9 @@ def test_environment_variables_are_defaults(tiny: str, monkeypatch: pytest.Monke
     config = PipelineConfig(model_path=tiny)
     assert config.pdl_level == "1"
     assert config.origin("gpu_profiling") is Origin.environment
-    assert ProfilingConfig(gpu_profiling="off").gpu_profiling is GPUProfilingMode.OFF
+    assert (
+        ProfilingConfig(gpu_profiling=GPUProfilingMode.OFF).origin("gpu_profiling") is Origin.user
+    )
     for text, mode in (("1", GPUProfilingMode.ON), ("0", GPUProfilingMode.OFF)):
         monkeypatch.setenv("MODULAR_ENABLE_PROFILING", text)
         assert ProfilingConfig().gpu_profiling is mode
@@ -230,12 +232,12 @@ def test_a_session_is_configured(tiny: str, caplog: pytest.LogCaptureFixture) ->
     session = InferenceSession()
     config = PipelineConfig(model_path=tiny, gpu_profiling="on", use_vendor_blas="true")
     config.configure_session(session)
-    assert session._gpu_profiling is GPUProfilingMode.ON
+    assert session._gpu_profiling.value == "on"
     config.configure_session(session)
     told = [one for one in caplog.records if "use_vendor_blas=true has no effect" in one.message]
     assert len(told) <= 1  # once a process
     PipelineConfig(model_path=tiny).configure_session(session)
-    assert session._gpu_profiling is GPUProfilingMode.OFF
+    assert session._gpu_profiling.value == "off"
 
 
 # ---------------------------------------------------------------- architectures
@@ -408,8 +410,9 @@ def test_flags_of_audio_are_checked(tiny: str, flags: dict[str, Any], code: str)
 
 @pytest.mark.parametrize("name", ["block_causal", "prepend_prompt_speech_tokens_causal"])
 def test_causal_audio_is_not_in_this_version(tiny: str, name: str) -> None:
+    asked: dict[str, Any] = {name: True}
     with pytest.raises(UnsupportedError, match="ML127"):
-        AudioGenerationConfig("d", model_path=tiny, **{name: True})
+        AudioGenerationConfig("d", model_path=tiny, **asked)
 
 
 # ---------------------------------------------------------------- showing

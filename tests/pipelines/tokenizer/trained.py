@@ -134,6 +134,7 @@ def unigram() -> Any:
     )
     pieces = json.loads(trained.to_str())["model"]["vocab"]
     pieces += [[f"<0x{byte:02X}>", -20.0] for byte in range(256)]
+    pieces += [["▁The", -3.0], ["▁fox", -3.0]]
     made = Tokenizer(
         models.Unigram([(text, score) for text, score in pieces], unk_id=2, byte_fallback=True)
     )

@@ -10,10 +10,12 @@ from maxlab.pipelines.lib.tokenizer.simple import (
     IdentityPipelineTokenizer,
     PreTrainedPipelineTokenizer,
 )
+from maxlab.pipelines.lib.tokenizer.streaming import IncrementalDecoder
 from maxlab.pipelines.lib.tokenizer.text import TextTokenizer
 
 __all__ = [
     "IdentityPipelineTokenizer",
+    "IncrementalDecoder",
     "PreTrainedPipelineTokenizer",
     "TextTokenizer",
     "max_tokens_to_generate",

@@ -20,6 +20,7 @@ from maxlab.interfaces import (
 )
 from maxlab.pipelines.lib.tokenizer import loading, templates
 from maxlab.pipelines.lib.tokenizer.running import max_tokens_to_generate, run_with_default_executor
+from maxlab.pipelines.lib.tokenizer.streaming import IncrementalDecoder
 
 Tokens = npt.NDArray[np.integer[Any]]
 _LOG = logging.getLogger(__name__)
@@ -221,6 +222,17 @@ class PretrainedTokenizer:
     def _decode(self, ids: list[int], options: dict[str, Any]) -> str:
         return str(self.delegate.decode(ids, **options))
 
+    def stream(
+        self, request: TextGenerationRequest, prompt_tokens: Sequence[int] = ()
+    ) -> IncrementalDecoder:
+        """A decoder that gives the answer to ``request`` piece by piece, up to a stop.
+
+        Args:
+            request: The request, whose ``stop`` and that of its parameters end the text.
+            prompt_tokens: The tokens of the prompt, behind which the answer stands.
+        """
+        return IncrementalDecoder(self, context=prompt_tokens, stop=_stops(request))
+
     # ------------------------------------------------------------ parts of contexts
     def _refuse_without_messages(self, request: TextGenerationRequest) -> None:
         """Raises for a request without a prompt, or with what only messages can use.
@@ -246,23 +258,22 @@ class PretrainedTokenizer:
 
     async def _stop_sequences(self, request: TextGenerationRequest) -> list[list[int]]:
         """The tokens of the request's texts that end the generation."""
-        stops = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
-        stops += request.sampling_params.stop or ()
         found: list[list[int]] = []
-        for stop in dict.fromkeys(stops):
+        for stop in _stops(request):
             for one in await run_with_default_executor(self._ways_to_write, stop):
                 if one and one not in found:
                     found.append(one)
         return found
 
     def _ways_to_write(self, text: str) -> list[list[int]]:
-        """The tokens of ``text`` at the beginning of a text, and behind a word and a line.
+        """The tokens of ``text`` at the beginning of a text, and behind a word, a line and a space.
 
         They differ where a tokenizer puts a space before a text, or joins it to what stands before.
         """
         ways = [self._encode(text, False)]
-        for before in ("a", "\n"):
-            head, whole = self._encode(before, False), self._encode(before + text, False)
+        for before, more in (("a", ""), ("\n", ""), ("a", " ")):
+            head = self._encode(before, False)
+            whole = self._encode(before + more + text, False)
             if head and whole[: len(head)] == head:
                 ways.append(whole[len(head) :])
         return ways
@@ -271,6 +282,12 @@ class PretrainedTokenizer:
         """The largest number of tokens of a request whose prompt has ``size``."""
         most = max_tokens_to_generate(size, self.max_length, params.max_new_tokens)
         return fields.INT32 if most is None else size + most
+
+
+def _stops(request: TextGenerationRequest) -> list[str]:
+    """The texts that end the answer to ``request``, each once."""
+    stops = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
+    return list(dict.fromkeys([*stops, *(request.sampling_params.stop or ())]))
 
 
 def json_schema(request: TextGenerationRequest) -> str | None:
