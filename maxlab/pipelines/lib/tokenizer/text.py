@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maxlab.errors import InputError
 from maxlab.interfaces import TextGenerationRequest, fields
@@ -13,6 +13,9 @@ from maxlab.pipelines.core import TextContext
 from maxlab.pipelines.lib.tokenizer.base import PretrainedTokenizer, json_schema
 from maxlab.pipelines.lib.tokenizer.messages import as_text
 from maxlab.pipelines.lib.tokenizer.running import run_with_default_executor
+
+if TYPE_CHECKING:
+    from maxlab.pipelines.lib.config import PipelineConfig
 
 
 class TextTokenizer(PretrainedTokenizer):
@@ -34,8 +37,8 @@ class TextTokenizer(PretrainedTokenizer):
 
     Raises:
         InputTypeError, InputError: An argument of another type, or out of its range.
-        MissingFileError: ML151, there is no tokenizer.
-        FileError: ML152, a file of the tokenizer is wrong.
+        FileError: ML112, nothing is there; ML152, a file of the tokenizer is wrong.
+        MissingFileError: ML151, the folder has no tokenizer.
         UnsupportedError: ML153, it needs code of its own, and that is not trusted.
         ParseError: ML155, ``chat_template`` is none.
         MissingPackageError: ML979, transformers is not installed.
@@ -49,7 +52,7 @@ class TextTokenizer(PretrainedTokenizer):
         max_length: int | None = None,
         trust_remote_code: bool = False,
         enable_llama_whitespace_fix: bool = False,
-        pipeline_config: Any = None,
+        pipeline_config: PipelineConfig | None = None,
         chat_template: str | os.PathLike[str] | None = None,
         context_validators: list[Callable[[TextContext], None]] | None = None,
         **unused_kwargs: Any,
