@@ -44,6 +44,7 @@ PAGES = {
 ELSEWHERE = {
     "how-to/add-an-op.md",
     "how-to/check-a-gpu.md",
+    "how-to/configure-a-pipeline.md",
     "how-to/load-weights.md",
     "how-to/use-a-model-folder.md",
 }
