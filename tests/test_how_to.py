@@ -45,6 +45,7 @@ ELSEWHERE = {
     "how-to/add-an-op.md",
     "how-to/bring-your-own-architecture.md",
     "how-to/check-a-gpu.md",
+    "how-to/configure-a-pipeline.md",
     "how-to/load-weights.md",
     "how-to/use-a-model-folder.md",
 }
