@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxlab.pipelines.lib.tokenizer.explaining import PromptExplanation, PromptToken
 from maxlab.pipelines.lib.tokenizer.running import (
     max_tokens_to_generate,
     run_with_default_executor,
@@ -17,6 +18,8 @@ __all__ = [
     "IdentityPipelineTokenizer",
     "IncrementalDecoder",
     "PreTrainedPipelineTokenizer",
+    "PromptExplanation",
+    "PromptToken",
     "TextTokenizer",
     "max_tokens_to_generate",
     "run_with_default_executor",
