@@ -13,6 +13,7 @@ from maxlab.pipelines.lib.tokenizer.simple import (
 )
 from maxlab.pipelines.lib.tokenizer.streaming import IncrementalDecoder
 from maxlab.pipelines.lib.tokenizer.text import TextTokenizer
+from maxlab.pipelines.lib.tokenizer.vision import TextAndVisionTokenizer
 
 __all__ = [
     "IdentityPipelineTokenizer",
@@ -20,6 +21,7 @@ __all__ = [
     "PreTrainedPipelineTokenizer",
     "PromptExplanation",
     "PromptToken",
+    "TextAndVisionTokenizer",
     "TextTokenizer",
     "max_tokens_to_generate",
     "run_with_default_executor",

@@ -19,7 +19,7 @@ _STYLE = (
     "margin:4px 0}"
     ".maxlab-prompt mark{color:inherit;background:rgba(76,120,168,.3);border-radius:3px;"
     "padding:0 2px;font-weight:bold}"
-    ".maxlab-prompt table{border-collapse:collapse;margin:4px 0}"
+    ".maxlab-prompt table{border-collapse:collapse;margin:4px 0;color:inherit;font-size:inherit}"
     ".maxlab-prompt th,.maxlab-prompt td{text-align:left;padding:1px 12px 1px 0;color:inherit;"
     "background:transparent;border-bottom:1px solid rgba(128,128,128,.35);"
     "font-family:var(--jp-code-font-family,monospace)}"

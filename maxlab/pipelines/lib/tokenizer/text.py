@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxlab.errors import InputError
@@ -100,13 +100,6 @@ class TextTokenizer(PretrainedTokenizer):
         return self.chat_template(tools).render(
             as_text(messages), tools, chat_template_options, self._special_tokens()
         )
-
-    def _special_tokens(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.delegate.special_tokens_map
-        return {
-            name: [str(one) for one in value] if isinstance(value, (list, tuple)) else str(value)
-            for name, value in found.items()
-        }
 
     def _decode(self, ids: list[int], options: dict[str, Any]) -> str:
         """The text of tokens; of a single one with the space that it begins with, if asked."""
