@@ -15,6 +15,7 @@ from maxlab.nn.kv_cache import KVCacheStrategy
 from maxlab.pipelines.core import TextAndVisionContext, TextContext
 from maxlab.pipelines.lib.config_enums import RopeType, SupportedEncoding
 from maxlab.pipelines.lib.interfaces import PipelineModel
+from maxlab.pipelines.lib.registry_tables import html_table, text_table
 
 ContextValidator = Callable[[TextContext | TextAndVisionContext], None]
 """A function that raises an InputError for a context which a model cannot run."""
@@ -134,14 +135,55 @@ class SupportedArchitecture:
         return made_by if isinstance(made_by, type) else PipelineTokenizer
 
     def _repr_html_(self) -> str:
-        from maxlab.pipelines.lib.registry_tables import architecture_page
-
-        return architecture_page(self)
+        return html_table(f"SupportedArchitecture {self.name}", (), _facts(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        from maxlab.pipelines.lib.registry_tables import architecture_text
+        printer.text(text_table(f"SupportedArchitecture {self.name}", (), _facts(self)))
 
-        printer.text(architecture_text(self))
+
+def encodings_of(architecture: SupportedArchitecture) -> str:
+    """The encodings, the default one first and marked where there are several."""
+    default = architecture.default_encoding
+    others = [one.value for one in architecture.supported_encodings if one is not default]
+    return ", ".join([f"{default.value} (default)", *others]) if others else default.value
+
+
+def formats_of(architecture: SupportedArchitecture) -> str:
+    """The formats of files, the one that the model reads first."""
+    default = architecture.default_weights_format
+    others = [one.value for one in architecture.weight_adapters if one is not default]
+    return ", ".join([default.value, *others])
+
+
+def _facts(architecture: SupportedArchitecture) -> list[tuple[str, str]]:
+    """The name and the value of each field, as words."""
+    one = architecture
+    model, tokenizer = one.pipeline_model, one.tokenizer
+    caches = {
+        encoding.value: ", ".join(strategies) or "no cache"
+        for encoding, strategies in one.supported_encodings.items()
+    }
+    return [
+        ("task", one.task.value),
+        ("examples", ", ".join(one.example_repo_ids) or "none"),
+        ("encodings", encodings_of(one)),
+        ("caches", "; ".join(f"{name}: {caches[name]}" for name in caches)),
+        ("model", f"{model.__module__}.{model.__qualname__}"),
+        ("tokenizer", getattr(tokenizer, "__qualname__", type(tokenizer).__qualname__)),
+        ("files", formats_of(one)),
+        ("rotary embeddings", one.rope_type.value),
+        ("several GPUs", "yes" if one.multi_gpu_supported else "no"),
+        ("empty batches", "yes" if one.supports_empty_batches else "no"),
+        (
+            "required arguments",
+            ", ".join(f"{name}={value!r}" for name, value in one.required_arguments.items())
+            or "none",
+        ),
+        (
+            "context validators",
+            ", ".join(getattr(f, "__name__", repr(f)) for f in one.context_validators) or "none",
+        ),
+    ]
 
 
 def takes(function: Callable[..., Any], keyword: str) -> bool:
@@ -163,4 +205,4 @@ def takes(function: Callable[..., Any], keyword: str) -> bool:
     return any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
-__all__ = ["ContextValidator", "SupportedArchitecture", "takes"]
+__all__ = ["ContextValidator", "SupportedArchitecture", "encodings_of", "formats_of", "takes"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maxlab.driver import DeviceSpec, load_devices
+from maxlab.engine.times import size_text
 from maxlab.errors import InputError
 from maxlab.interfaces import fields
 from maxlab.nn.kv_cache import KVCacheStrategy
@@ -18,7 +19,6 @@ from maxlab.pipelines.lib.memory_estimation import (
     MemoryEstimate,
     free_memory,
     gpu_memory,
-    readable,
 )
 from maxlab.pipelines.lib.model_config import MAXModelConfig
 from maxlab.pipelines.lib.model_shape import shape_of
@@ -190,7 +190,7 @@ def _estimate(
     if pipeline.draft_model_config is not None:
         share = 1 - MAIN_SHARE if model is pipeline.draft_model_config else MAIN_SHARE
     config = model.huggingface_config
-    shape = shape_of(config)
+    shape = shape_of(config, is_registered=architecture is not None)
     element = encoding.cache_dtype.size_in_bytes
     fixed = 0
     most = shape.positions
@@ -285,11 +285,11 @@ def _require_fit(found: MemoryEstimate, longest: int) -> None:
     hint = f"; a GPU that has it is {', '.join(enough[:3])}" if enough else ""
     raise InputError(
         "ML135",
-        f"the model takes {readable(needed)} for one token, and it may take "
-        f"{readable(found.budget)} of {found.device}",
+        f"the model takes {size_text(needed)} for one token, and it may take "
+        f"{size_text(found.budget)} of {found.device}",
         why=[
-            f"its weights take {readable(found.weights)}",
-            f"{readable(found.free)} are free",
+            f"its weights take {size_text(found.weights)}",
+            f"{size_text(found.free)} are free",
         ],
         fix="raise device_memory_utilization, take weights of fewer bits, or lower "
         f"prefill_chunk_size{hint}",
@@ -377,7 +377,7 @@ def basic_lines(pipeline: Pipeline) -> list[str]:
         f"encoding        {model.quantization_encoding}",
         f"max_batch_size  {pipeline.max_batch_size}",
         f"max_length      {pipeline.max_length}",
-        f"cache memory    {readable(memory)}",
+        f"cache memory    {size_text(memory)}",
     ]
 
 

@@ -48,7 +48,7 @@ class EmbeddingsPipeline(Pipeline[EmbeddingsGenerationInputs, EmbeddingsGenerati
     Args:
         pipeline_config: The configuration, resolved.
         pipeline_model: The class of the model.
-        eos_token_id: The token that ends a sequence; embeddings do not depend on it.
+        eos_token_id: The token that ends a sequence, or None: embeddings do not depend on it.
         weight_adapters: Functions that convert the weights of a format of files.
         tokenizer: The tokenizer of the texts; contexts come tokenized, so it is not called.
 
@@ -63,7 +63,7 @@ class EmbeddingsPipeline(Pipeline[EmbeddingsGenerationInputs, EmbeddingsGenerati
         self,
         pipeline_config: PipelineConfig,
         pipeline_model: type[PipelineModel[Any]],
-        eos_token_id: int,
+        eos_token_id: int | None,
         weight_adapters: Mapping[WeightsFormat, WeightsAdapter],
         tokenizer: PipelineTokenizer[Any, Any, Any],
     ) -> None:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 from maxlab import files
@@ -412,7 +411,6 @@ class MAXConfig:
         return config_showing.page(type(self).__name__, self.rows())
 
 
-@cache
 def help_of(kind: type[MAXConfig]) -> Mapping[str, str]:
     """The help of each keyword of a class of configurations."""
     return {name: place.setting.help for name, place in kind._places().items()}

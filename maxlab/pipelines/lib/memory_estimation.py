@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from maxlab.driver import Device
+from maxlab.engine.times import size_text
 from maxlab.errors import InputError, shown
 from maxlab.interfaces import fields
 from maxlab.pipelines.lib import memory_showing
@@ -72,21 +73,6 @@ def gpu_memory(name: str) -> tuple[str, int]:
 def free_memory(devices: Iterable[Device]) -> int:
     """The bytes that are free now on all of ``devices`` together."""
     return sum(int(one.stats["free_memory"]) for one in devices)
-
-
-def readable(nbytes: int) -> str:
-    """Bytes in a unit in which they are read easily.
-
-    Example:
-        >>> readable(80_000_000_000), readable(1536), readable(-10)
-        ('74.5 GiB', '1.5 KiB', '-10 B')
-    """
-    size = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{int(size)} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 @dataclass(frozen=True)
@@ -209,15 +195,15 @@ class MemoryEstimate(Tabular):
 
     def title(self) -> str:
         """The devices, the budget, and whether it is enough."""
-        told = f"{readable(self.needed)} of {readable(self.budget)}"
-        verdict = "fits" if self.fits else f"{readable(self.needed - self.budget)} too much"
+        told = f"{size_text(self.needed)} of {size_text(self.budget)}"
+        verdict = "fits" if self.fits else f"{size_text(self.needed - self.budget)} too much"
         return f"Memory on {self.device}: {told}, {verdict}"
 
     def __str__(self) -> str:
         rows = [("part", "memory", "share")]
         for name, nbytes, share in self._records():
             told = "" if share is None else f"{float(share):.1%}"
-            rows.append((str(name), readable(int(nbytes or 0)), told))
+            rows.append((str(name), size_text(int(nbytes or 0)), told))
         fits = [("tokens each", "largest batch")]
         fits += [(str(one), str(self.largest_batch(one))) for one in self.lengths()]
         return "\n".join(
@@ -234,9 +220,9 @@ class MemoryEstimate(Tabular):
         return memory_showing.page(
             self.title(),
             f"{self.batch} sequences of {self.length} tokens",
-            [(name, nbytes, readable(nbytes)) for name, nbytes in self.parts()],
+            [(name, nbytes, size_text(nbytes)) for name, nbytes in self.parts()],
             self.budget,
-            readable(self.budget),
+            size_text(self.budget),
             [(one, self.largest_batch(one)) for one in self.lengths()],
         )
 
@@ -256,5 +242,4 @@ __all__ = [
     "MemoryEstimate",
     "free_memory",
     "gpu_memory",
-    "readable",
 ]

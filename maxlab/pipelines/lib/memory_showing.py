@@ -12,7 +12,7 @@ _STYLE = (
     ".maxlab-memory{font-size:0.9em;max-width:680px;color:inherit}"
     ".maxlab-memory svg{width:100%;height:auto}"
     ".maxlab-memory table{border-collapse:collapse;margin:6px 24px 6px 0;display:inline-table;"
-    "vertical-align:top}"
+    "vertical-align:top;font-size:inherit}"
     ".maxlab-memory th,.maxlab-memory td{text-align:right;padding:2px 10px 2px 0;color:inherit;"
     "background:transparent;border-bottom:1px solid rgba(128,128,128,.35)}"
     ".maxlab-memory th:first-child,.maxlab-memory td:first-child{text-align:left}"
@@ -35,7 +35,7 @@ def _bar(parts: Sequence[tuple[str, int, str]], budget: int, told_budget: str) -
         )
         if width > 9 * len(name) and name != "left":
             shapes.append(
-                f'<text x="{place + 6:.2f}" y="27" font-size="13" fill="#fff">{escape(name)}</text>'
+                f'<text x="{place + 6:.2f}" y="27" font-size="13" fill="#000">{escape(name)}</text>'
             )
         place += width
     line = budget / whole * _WIDTH

@@ -103,8 +103,8 @@ def config_of(repo: HuggingFaceRepo) -> Any:
     if names is not None and not (
         isinstance(names, list) and all(isinstance(name, str) for name in names)
     ):
-        error = TypeError(f"architectures: a list of names expected, got {shown(names)}")
-        raise _unreadable(repo, "config.json", error)
+        fault = TypeError(f"architectures: a list of names expected, got {shown(names)}")
+        raise _unreadable(repo, "config.json", fault)
     return config
 
 

@@ -48,9 +48,14 @@ class ModelShape:
     widest: int
 
 
-def shape_of(config: Any) -> ModelShape:
+def shape_of(config: Any, *, is_registered: bool = False) -> ModelShape:
     """The sizes that a configuration of Hugging Face tells; of a model with pictures, those of its
     text part.
+
+    Args:
+        config: The configuration.
+        is_registered: Whether an architecture is registered for the model. It knows what it needs,
+            so that sizes may be missing, which are told as 0.
 
     Raises:
         InputError: ML132, a size is missing or no count.
@@ -58,10 +63,10 @@ def shape_of(config: Any) -> ModelShape:
     names = getattr(config, "architectures", None) or [""]
     writes = str(names[0]).endswith(_WRITES_TEXT)
     inner = config.get_text_config() if hasattr(config, "get_text_config") else config
-    hidden = _size(inner, "hidden")
-    heads = _size(inner, "heads")
-    layers = _size(inner, "layers")
-    head = _optional(inner, "head_dim") or max(hidden // heads, 1)
+    hidden, heads, layers = (
+        _size(inner, which, may_lack=is_registered) for which in ("hidden", "heads", "layers")
+    )
+    head = _optional(inner, "head_dim") or max(hidden // max(heads, 1), 1)
     kv_heads = _optional(inner, "num_key_value_heads") or heads
     between = _optional(inner, "intermediate_size", "n_inner", "ffn_dim", "d_ff") or 4 * hidden
     latent = _optional(inner, "kv_lora_rank")
@@ -74,7 +79,7 @@ def shape_of(config: Any) -> ModelShape:
     return ModelShape(
         layers=layers,
         hidden=hidden,
-        vocab=_size(inner, "vocab") if writes else 0,
+        vocab=_size(inner, "vocab", may_lack=is_registered) if writes else 0,
         positions=_optional(inner, *_NAMES["positions"]),
         cached=cached if writes else 0,
         widest=2 * hidden + max(attention, 3 * between),
@@ -98,8 +103,10 @@ def _optional(config: Any, *names: str) -> int | None:
     return None
 
 
-def _size(config: Any, which: str) -> int:
+def _size(config: Any, which: str, *, may_lack: bool) -> int:
     found = _optional(config, *_NAMES[which])
+    if found is None and may_lack:
+        return 0
     if found is None:
         raise InputError(
             "ML132",

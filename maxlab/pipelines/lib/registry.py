@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from maxlab.errors import InputError, UnsupportedError
 from maxlab.graph.weights import WeightsFormat
 from maxlab.interfaces import Pipeline, PipelineTask, PipelineTokenizer, fields
-from maxlab.pipelines.lib.architecture import SupportedArchitecture, takes
+from maxlab.pipelines.lib.architecture import (
+    SupportedArchitecture,
+    encodings_of,
+    formats_of,
+    takes,
+)
 from maxlab.pipelines.lib.architectures import use_registry
 from maxlab.pipelines.lib.config_resolving import set_required
 from maxlab.pipelines.lib.custom_architectures import custom_architectures
 from maxlab.pipelines.lib.interfaces import PipelineModel
 from maxlab.pipelines.lib.model_files import config_of
+from maxlab.pipelines.lib.registry_tables import html_table, text_table
 from maxlab.pipelines.lib.tokenizer.loading import load
 from maxlab.pipelines.lib.weights_adapter import WeightsAdapter
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
 PipelineTypes: TypeAlias = Pipeline[Any, Any]
 """A pipeline of any task."""
+_HEAD = ("architecture", "task", "encodings", "files", "model", "examples")
 
 
 def get_pipeline_for_task(
@@ -70,7 +77,7 @@ class PipelineFactory:
         pipeline: The class of the pipeline.
         pipeline_config: The configuration.
         pipeline_model: The class of the model.
-        eos_token_id: The token that ends a sequence.
+        eos_token_id: The token that ends a sequence; None for embeddings.
         weight_adapters: Functions that convert the weights of other formats.
         tokenizer: The tokenizer.
     """
@@ -78,7 +85,7 @@ class PipelineFactory:
     pipeline: Callable[..., PipelineTypes]
     pipeline_config: PipelineConfig
     pipeline_model: type[PipelineModel[Any]]
-    eos_token_id: int
+    eos_token_id: int | None
     weight_adapters: dict[WeightsFormat, WeightsAdapter]
     tokenizer: PipelineTokenizer[Any, Any, Any]
 
@@ -293,7 +300,7 @@ class PipelineRegistry:
             UnsupportedError: ML173, this version has no pipeline for the task.
         """
         architecture = self._architecture(pipeline_config, override_architecture)
-        pipeline = get_pipeline_for_task(task, pipeline_config)
+        fields.instance(PipelineTask)("task", task)
         if architecture.task is not task:
             raise InputError(
                 "ML174",
@@ -301,13 +308,15 @@ class PipelineRegistry:
                 f"{architecture.task.value} given",
                 fix="pass task=registry.retrieve_pipeline_task(pipeline_config)",
             )
+        pipeline = get_pipeline_for_task(task, pipeline_config)
         self._prepare(pipeline_config, architecture)
         tokenizer = self._tokenizer(pipeline_config, architecture)
         factory = PipelineFactory(
             pipeline,
             pipeline_config,
             architecture.pipeline_model,
-            tokenizer.eos,
+            # Tokenizers of models of embeddings may have no such token.
+            None if task is PipelineTask.EMBEDDINGS_GENERATION else tokenizer.eos,
             architecture.weight_adapters,
             tokenizer,
         )
@@ -401,15 +410,27 @@ class PipelineRegistry:
             **{name: value for name, value in offered.items() if takes(make, name)},
         )
 
-    def _repr_html_(self) -> str:
-        from maxlab.pipelines.lib.registry_tables import registry_page
+    def _rows(self) -> list[tuple[str, ...]]:
+        """What the table tells of each architecture."""
+        return [
+            (
+                name,
+                one.task.value,
+                encodings_of(one),
+                formats_of(one),
+                one.pipeline_model.__name__,
+                ", ".join(one.example_repo_ids),
+            )
+            for name, one in sorted(self.architectures.items())
+        ]
 
-        return registry_page(self)
+    def _repr_html_(self) -> str:
+        if not self.architectures:
+            return html_table(repr(self), (), [("register() adds an architecture",)])
+        return html_table(repr(self), _HEAD, self._rows())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        from maxlab.pipelines.lib.registry_tables import registry_text
-
-        printer.text(registry_text(self))
+        printer.text(text_table(repr(self), _HEAD, self._rows()))
 
 
 def _key(repo: HuggingFaceRepo) -> tuple[str, str, bool]:

@@ -46,6 +46,17 @@ class Origin(enum.StrEnum):
     """Chosen by ``resolve()``, by the model and the machine."""
 
 
+_WRITTEN = {
+    "N": "a whole number, such as 4",
+    "X": "a number, such as 0.5",
+    "BOOL": "true or false",
+    "PATH": "a path",
+    "DTYPE": "a dtype, such as float32",
+    "DEVICE": "cpu, gpu or gpu:0",
+}
+"""What stands for a value in the help of a command, in words."""
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -101,7 +112,7 @@ class Kind:
                 "ML126",
                 f"{field}: the text {shown(text)} is no value of it",
                 why=[str(error)] if str(error) else (),
-                fix=f"write {self.told}",
+                fix=f"write {_WRITTEN.get(self.told, self.told)}",
             ) from None
         return self.kept(field, value)
 
@@ -373,9 +384,13 @@ def setting(
     return dataclasses.field(default=default, metadata=about, compare=compare)
 
 
-@cache
 def settings_of(kind: type) -> Mapping[str, Setting]:
     """The settings of a configuration's class, by name, in the order of the class."""
+    return _settings_of(kind)
+
+
+@cache
+def _settings_of(kind: type) -> Mapping[str, Setting]:
     found: dict[str, Setting] = {}
     for one in dataclasses.fields(kind):
         if METADATA in one.metadata:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from maxlab.pipelines.lib.pipeline_config import PipelineConfig
-from maxlab.pipelines.lib.settings import settings_of
 from tests.pipelines.config import folders
 
 
 @pytest.fixture(autouse=True)
 def _silent_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in PipelineConfig._places().values():
-        for one in settings_of(place.owner).values():
-            if one.env:
-                monkeypatch.delenv(one.env, raising=False)
+        if place.setting.env:
+            monkeypatch.delenv(place.setting.env, raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -48,3 +48,13 @@ def model(
         text = generation if isinstance(generation, str) else json.dumps(generation)
         (folder / "generation_config.json").write_text(text)
     return str(folder)
+
+
+GPTQ: dict[str, Any] = {
+    "quant_method": "gptq",
+    "bits": 4,
+    "group_size": 128,
+    "desc_act": False,
+    "sym": True,
+}
+"""How a checkpoint of GPTQ says that it was quantised."""

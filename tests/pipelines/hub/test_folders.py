@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from IPython.lib.pretty import pretty
 
 from maxlab.errors import (
     ArgumentTypeError,
+    MissingPackageError,
     MissingRepositoryError,
     RepositoryError,
     WeightError,
@@ -22,10 +27,13 @@ from maxlab.pipelines.lib.config_enums import RepoType, SupportedEncoding
 from maxlab.pipelines.lib.hf_utils import (
     HuggingFaceRepo,
     download_weight_files,
+    generate_local_model_path,
     try_to_load_from_cache,
     validate_hf_repo_access,
 )
+from maxlab.pipelines.lib.hf_utils.names import check_file_name
 from tests.pipelines.hub.models import (
+    cached,
     config,
     folder,
     gguf_file,
@@ -51,6 +59,8 @@ def of(root: Path, files: dict[str, bytes]) -> HuggingFaceRepo:
         ([*SHARDS, "model.safetensors.index.json"], {SAFE: SHARDS}),
         ([*SHARDS, "consolidated.safetensors"], {SAFE: SHARDS}),
         (["consolidated.safetensors"], {SAFE: ["consolidated.safetensors"]}),
+        (["model-Q4_0.gguf", "mmproj-model-f16.gguf"], {GGUF: ["model-Q4_0.gguf"]}),
+        (["adapter_model.safetensors"], {SAFE: ["adapter_model.safetensors"]}),
         (["consolidated.00.pth", "model.safetensors"], {SAFE: ["model.safetensors"]}),
         (["original/consolidated.00.pth", *SHARDS], {SAFE: SHARDS}),
         # What folders hold are other models, where the root has one.
@@ -174,6 +184,25 @@ def test_a_whole_file_counts_before_shards_of_its_name(tmp_path: Path) -> None:
     assert found == {SAFE: [Path("model.safetensors")]}
 
 
+@pytest.mark.parametrize(
+    ("names", "together"),
+    [
+        (["a.safetensors", "b.safetensors", "model.safetensors.index.json"], ["a", "b"]),
+        (["a.safetensors", "b.safetensors"], ["a"]),
+        (["model.safetensors", "b.safetensors", "model.safetensors.index.json"], ["b"]),
+        (["x/a.safetensors", "x/b.safetensors", "x/model.safetensors.index.json"], ["x/a", "x/b"]),
+        (["a.safetensors", "b.safetensors", "model.bin.index.json"], ["a"]),
+        (["a.safetensors", *SHARDS, "model.safetensors.index.json"], ["a"]),
+    ],
+)
+def test_an_index_holds_files_together(
+    tmp_path: Path, names: list[str], together: list[str]
+) -> None:
+    repo = of(tmp_path, {name: plain() for name in names})
+    found = repo.files_for_encoding(SupportedEncoding.float32)[SAFE]
+    assert [str(path) for path in found] == [f"{name}.safetensors" for name in together]
+
+
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     repo = of(tmp_path, {SHARDS[0]: plain()})
     assert repo.supported_encodings == ["float32"]
@@ -292,6 +321,8 @@ def test_links_that_lead_out_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(RepositoryError, match="ML123"):
             call()
+    assert "is a link that leads out of the folder" in str(repo)
+    assert "is a link that leads out of the folder" in repo._repr_html_()
     (root / "model.safetensors").unlink()
     assert HuggingFaceRepo(str(root)).weight_files == {SAFE: ["own.safetensors"]}
 
@@ -302,6 +333,59 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (root / "self.safetensors").symlink_to(root / "self.safetensors")
     repo = HuggingFaceRepo(str(root))
     assert repo.weight_files == {SAFE: ["model.safetensors"]}
+
+
+@given(st.text(st.sampled_from("./ab\\:~\0-_") | st.characters(), max_size=12))
+def test_a_name_that_passes_stays_below_its_folder(name: str) -> None:
+    try:
+        checked = check_file_name(name)
+    except RepositoryError:
+        return
+    joined = os.path.normpath(os.path.join("/root/of/model", checked))
+    assert joined == f"/root/of/model/{name}"
+
+
+def test_a_snapshot_of_a_cache_is_a_folder_with_links_to_its_blobs(tmp_path: Path) -> None:
+    snapshot = cached(tmp_path, "owner/tiny", {"model.safetensors": plain("BF16")})
+    repo = HuggingFaceRepo(str(snapshot), revision=snapshot.name)
+    assert repo.supported_encodings == ["bfloat16"]
+    assert repo.size_of("model.safetensors") == len(plain("BF16"))
+    (tmp_path / "secret.gguf").write_bytes(b"x")
+    (snapshot / "more.gguf").symlink_to(tmp_path.parent / "elsewhere.gguf")
+    (tmp_path.parent / "elsewhere.gguf").write_bytes(b"x")
+    with pytest.raises(RepositoryError, match="ML123"):
+        _ = HuggingFaceRepo(str(snapshot)).weight_files
+
+
+def test_a_folder_has_no_revisions(tmp_path: Path) -> None:
+    root = str(folder(tmp_path / "model", {"model.safetensors": plain()}))
+    calls: list[Callable[[], object]] = [
+        lambda: HuggingFaceRepo(root, "v2"),
+        lambda: validate_hf_repo_access(root, "v2"),
+        lambda: download_weight_files(root, ["model.safetensors"], "v2"),
+        lambda: try_to_load_from_cache(root, "model.safetensors", "v2"),
+    ]
+    for call in calls:
+        with pytest.raises(RepositoryError, match=r"no revision 'v2'.*ML124"):
+            call()
+
+
+def test_repositories_need_a_package_and_folders_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    repo = of(tmp_path, {"model.safetensors": plain("F16")})
+    assert repo.supported_encodings == ["float16"]
+    calls: list[Callable[[], object]] = [
+        lambda: HuggingFaceRepo("owner/tiny"),
+        lambda: validate_hf_repo_access("owner/tiny", "main"),
+        lambda: download_weight_files("owner/tiny", ["model.safetensors"]),
+        lambda: try_to_load_from_cache("owner/tiny", "model.safetensors", "main"),
+        lambda: generate_local_model_path("owner/tiny", "main"),
+    ]
+    for call in calls:
+        with pytest.raises(MissingPackageError, match=r'(?s)ML979.*pip install "maxlab\[llm\]"'):
+            call()
 
 
 # ---------------------------------------------------------------- the object
@@ -340,6 +424,7 @@ def test_the_table_of_files(tmp_path: Path) -> None:
     assert text[0] == f"{tmp_path}, a folder"
     assert text[3].split() == [name, "safetensors", "bfloat16", "2.07", "kB"]
     assert text[-1] == "and 12 more"
+    assert pretty(repo) == str(repo)  # type: ignore[no-untyped-call]
     page = repo._repr_html_()
     assert "&lt;b&gt;&amp;.safetensors" in page
     assert "<b>" not in page

@@ -62,7 +62,7 @@ def test_the_example_of_validators_of_the_reference() -> None:
     def validate_single_image(context: TextContext | TextAndVisionContext) -> None:
         if isinstance(context, TextAndVisionContext):
             if context.pixel_values and len(context.pixel_values) > 1:
-                raise InputError("ML989", f"only 1 image, got {len(context.pixel_values)}")
+                raise InputError(f"Model supports only 1 image, got {len(context.pixel_values)}")
 
     assert changed(context_validators=[validate_single_image]).context_validators
 
@@ -155,7 +155,7 @@ def printed(value: Any) -> list[str]:
 
 
 def test_a_registry_is_a_table() -> None:
-    both = {SupportedEncoding.q4_k: [], SupportedEncoding.float32: []}
+    both: Any = {SupportedEncoding.q4_k: [], SupportedEncoding.float32: []}
     other = changed(name="Another", supported_encodings=both, example_repo_ids=[])
     registry = PipelineRegistry([GOOD, other])
     title, head, *rows = printed(registry)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,20 +15,10 @@ TINY = Path(__file__).parents[1] / "tiny"
 
 GOOD = f"""
 import sys
+
 sys.path.append({str(TINY)!r})
 from bag_of_words import ARCHITECTURES
 """
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """Modules and places of modules as they were."""
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if name.split(".")[0] in {"bag_of_words", "mine", "other", "package"}:
-            del sys.modules[name]
 
 
 def test_a_module_of_a_folder_is_imported_under_its_plain_name() -> None:
@@ -67,26 +56,26 @@ def test_a_package_is_imported_with_its_parts(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "has no list ARCHITECTURES"),
-        ("ARCHITECTURES = None", "has no list ARCHITECTURES"),
-        ("ARCHITECTURES = []", "no list with elements"),
-        ("ARCHITECTURES = ()", "no list with elements"),
-        ("ARCHITECTURES = 'BagOfWords'", "no list with elements"),
+        ("", "exposes no list ARCHITECTURES, got"),
+        ("ARCHITECTURES = None", "exposes no list ARCHITECTURES, got"),
+        ("ARCHITECTURES = []", "exposes no list ARCHITECTURES, got"),
+        ("ARCHITECTURES = ()", "exposes no list ARCHITECTURES, got"),
+        ("ARCHITECTURES = 'BagOfWords'", "exposes no list ARCHITECTURES, got"),
         ("ARCHITECTURES = [int]", r"ARCHITECTURES\[0\] = .*, which is no SupportedArchitecture"),
-        ("import nothing_like_it", "fails when it is imported"),
-        ("raise RuntimeError('on purpose')", "fails when it is imported"),
-        ("raise SystemExit(3)", "fails when it is imported"),
-        ("def f(:", "fails when it is imported"),
-        ("x = '\0'", "fails when it is imported"),
-        ("class C(metaclass=1): pass", "fails when it is imported"),
+        ("import nothing_like_it", "cannot be imported"),
+        ("raise RuntimeError('on purpose')", "cannot be imported"),
+        ("raise SystemExit(3)", "cannot be imported"),
+        ("def f(:", "cannot be imported"),
+        ("x = '\0'", "cannot be imported"),
+        ("class C(metaclass=1): pass", "cannot be imported"),
     ],
 )
 def test_a_module_that_is_wrong_is_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(InputError, match=said) as caught:
         custom_architectures(f"{tmp_path}:mine")
-    assert (caught.value.code, bool(caught.value.fix)) == ("ML175", True)
-    if "fails" in said:
+    assert (caught.value.code, bool(caught.value.fix)) == ("ML133", True)
+    if "imported" in said:
         assert "mine" not in sys.modules
         assert str(tmp_path) not in sys.path
         assert caught.value.why
@@ -125,7 +114,7 @@ def test_what_names_no_module_is_refused(spec: str, tmp_path: Path) -> None:
     path = list(sys.path)
     with pytest.raises(InputError) as caught:
         custom_architectures(spec.format(folder=tmp_path))
-    assert caught.value.code == "ML175"
+    assert caught.value.code == "ML133"
     assert sys.path == path
     assert "mine" not in sys.modules
 
@@ -160,7 +149,7 @@ def test_architectures_of_a_module_are_registered_together_or_not_at_all(tmp_pat
     )
     with pytest.raises(InputError) as caught:
         registry.register_custom([f"{tmp_path}:other"])
-    assert caught.value.code == "ML175"  # the module fails: a rope_type is no text
+    assert caught.value.code == "ML133"  # the module fails: a rope_type is no text
     (tmp_path / "other.py").write_text(
         "from dataclasses import replace\n"
         "from bag_of_words import ARCHITECTURES as mine\n"

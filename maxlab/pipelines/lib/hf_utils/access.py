@@ -12,9 +12,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxlab import progress
-from maxlab.errors import MaxlabError, MissingRepositoryError, RepositoryError
+from maxlab.errors import (
+    MaxlabError,
+    MissingRepositoryError,
+    RepositoryError,
+    UnreachableError,
+)
+from maxlab.graph.foreign import users_own
+from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.cache import no_package, similar_cached, snapshot_of
-from maxlab.pipelines.lib.hf_utils.names import as_folder, check_repo_id, check_revision
+from maxlab.pipelines.lib.hf_utils.names import (
+    as_folder,
+    check_repo_id,
+    check_revision,
+    refuse_revision,
+)
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo  # type: ignore[import-not-found,unused-ignore]
@@ -27,13 +39,6 @@ TIMEOUT_S = 10.0
 """Seconds that a hub has to answer."""
 _NETWORK = frozenset({"requests", "urllib3", "httpx", "httpx2", "httpcore"})
 _LOGIN = "log in with the command hf auth login, or set HF_TOKEN to a token of your account"
-
-
-class UnreachableError(RepositoryError):
-    """The hub cannot be asked now: no connection, no answer, a fault of its own, or offline mode.
-
-    What the cache holds may do instead.
-    """
 
 
 def is_offline() -> bool:
@@ -97,7 +102,8 @@ def attempted(
     waits = iter(enumerate(WAITS_S, 1))
     while True:
         try:
-            return question()
+            with users_own():  # no argument is to blame for what comes out
+                return question()
         except MaxlabError:
             raise
         except Exception as error:
@@ -105,7 +111,8 @@ def attempted(
             if found is None:
                 raise
             attempt, seconds = next(waits, (0, 0.0))
-            if found.code != "ML118" or not attempt:
+            is_passing = isinstance(found, UnreachableError) and found.code == "ML118"
+            if not is_passing or not attempt:
                 raise found from error
         work.step("waiting before a further attempt", attempt, len(WAITS_S))
         until = time.monotonic() + seconds
@@ -162,23 +169,42 @@ def translated(
         return no_file(repo_id, revision, file, ())
     if status == 429:
         return _limited(repo_id, error)
+    if isinstance(error, errors.DisabledRepoError):
+        return RepositoryError(
+            "ML120",
+            f"the hub has disabled access to {repo_id} for everybody",
+            fix=f"see {endpoint()}/{repo_id} for why",
+        )
     if isinstance(error, errors.RepositoryNotFoundError):
+        return _not_found(repo_id, status)
+    if status == 401 and not _has_token():
         return _not_found(repo_id, status)
     if status in (401, 403):
         return _refused(repo_id, status)
     if status == 404:
         return _not_found(repo_id, status)
-    if status is not None and (status >= 500 or status == 408):
+    if status is not None and status != 408 and status < 500:
+        return RepositoryError(
+            "ML118",
+            f"the hub {endpoint()} answered a question about {repo_id} with status {status}",
+            why=[_first_line(error)],
+            fix="check HF_ENDPOINT, and that huggingface_hub is of a current version",
+        )
+    if status is not None or _is_network(error):
         return _unreachable(repo_id, error)
-    if status is None and _is_network(error):
-        return _unreachable(repo_id, error)
-    if status is None and isinstance(error, (OSError, errors.FileMetadataError)):
+    if isinstance(error, (OSError, errors.FileMetadataError)):
         return RepositoryError(
             "ML122",
             f"the download of {file or 'a file'} of {repo_id} failed: {_first_line(error)}",
             fix="check the room on the disk, then download again with force_download=True",
         )
     return None
+
+
+def _has_token() -> bool:
+    from huggingface_hub import get_token
+
+    return bool(get_token())
 
 
 def _first_line(error: BaseException) -> str:
@@ -276,6 +302,7 @@ def no_file(
 # ---------------------------------------------------------------- the public one
 
 
+@placed
 def validate_hf_repo_access(repo_id: str, revision: str) -> None:
     """Raise unless the files of a repository can be read, with what to do about it.
 
@@ -285,19 +312,21 @@ def validate_hf_repo_access(repo_id: str, revision: str) -> None:
 
     Args:
         repo_id: The repository, or a folder.
-        revision: A branch, a tag, or the hash of a commit.
+        revision: A branch, a tag, or the hash of a commit; ``main`` of a folder.
 
     Raises:
         RepositoryError: (a ValueError) ML111, a name that none can have; ML112, no such folder;
             ML113, no such repository, or a private one; ML114, a gated one; ML115, no such
             revision; ML117, a rate limit; ML118, the hub cannot be reached; ML119, offline mode;
-            ML120, a token that is refused.
+            ML120, a token that is refused; ML124, a folder with a revision.
         MissingPackageError: ML979, ``huggingface_hub`` is not installed.
 
     Example:
         >>> validate_hf_repo_access("HuggingFaceTB/SmolLM2-135M", "main")  # doctest: +SKIP
     """
-    if as_folder(repo_id) is not None:
+    folder = as_folder(repo_id)
+    if folder is not None:
+        refuse_revision(folder, revision)
         return
     check_repo_id(repo_id)
     snapshot = snapshot_of(repo_id, check_revision(revision))
@@ -309,7 +338,6 @@ def validate_hf_repo_access(repo_id: str, revision: str) -> None:
 __all__ = [
     "TIMEOUT_S",
     "WAITS_S",
-    "UnreachableError",
     "asked",
     "attempted",
     "endpoint",

@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 from maxlab.errors import MissingPackageError, MissingRepositoryError
+from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.names import check_repo_id, check_revision
 
 _COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -68,6 +69,7 @@ def snapshot_of(repo_id: str, revision: str) -> Path | None:
     return found if found.is_dir() else None
 
 
+@placed
 def generate_local_model_path(repo_id: str, revision: str) -> str:
     """The absolute path of the folder in which a revision of a repository is cached.
 

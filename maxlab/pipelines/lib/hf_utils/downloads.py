@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from maxlab import progress
-from maxlab.errors import ArgumentTypeError, RepositoryError, shown
+from maxlab.errors import ArgumentTypeError, RepositoryError, UnreachableError, shown
+from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.access import (
-    UnreachableError,
     attempted,
     is_offline,
     no_file,
@@ -28,11 +28,13 @@ from maxlab.pipelines.lib.hf_utils.names import (
     check_file_name,
     check_repo_id,
     check_revision,
+    refuse_revision,
 )
 
 _MB = 1_000_000
 
 
+@placed
 def download_weight_files(
     huggingface_model_id: str,
     filenames: list[str],
@@ -65,7 +67,7 @@ def download_weight_files(
             ML116, no such file; ML117, a rate limit; ML118, the hub cannot be reached; ML119,
             offline mode; ML120, a token that is refused; ML122, a download that is not whole, or
             that cannot be written; ML123, a link that leads out of the folder; ML124, a folder
-            with ``force_download``.
+            with ``force_download`` or a revision.
         ArgumentTypeError: ML111, ``filenames`` is no list, or ``max_workers`` no number from 1 on.
         MissingPackageError: ML979, ``huggingface_hub`` is not installed.
         CancelledError: ML897, somebody cancelled the download.
@@ -85,6 +87,7 @@ def download_weight_files(
                 f"{shown(huggingface_model_id, 200)} is a folder, of which nothing is downloaded",
                 fix="leave out force_download, or give the id of a repository",
             )
+        refuse_revision(folder, "main" if revision is None else revision)
         return _in_folder(huggingface_model_id, folder, [check_file_name(name) for name in names])
     if not force_download and (here := _paths_of_this_machine(names)) is not None:
         return here
@@ -232,6 +235,8 @@ def _download(
 
         path = Path(attempted(ask, work, repo_id, revision, name))
         _require_whole(path, repo_id, name, listing.sizes[name])
+        if not takes_bar:
+            meter.count(path.stat().st_size, name)
         return path
 
     with ThreadPoolExecutor(min(max_workers, len(unique)) or 1, "maxlab-download") as pool:
@@ -261,6 +266,7 @@ def _require_whole(path: Path, repo_id: str, name: str, size: int | None) -> Non
 # ---------------------------------------------------------------- one file of the cache
 
 
+@placed
 def try_to_load_from_cache(repo_id: str, filename: str, revision: str) -> str | Any | None:
     """The path of a file in the cache; None where the cache does not have it.
 
@@ -287,6 +293,7 @@ def try_to_load_from_cache(repo_id: str, filename: str, revision: str) -> str | 
     name = check_file_name(filename)
     folder = as_folder(repo_id)
     if folder is not None:
+        refuse_revision(folder, revision)
         path = path_in(folder, name)
         return str(path) if path.is_file() else None
     validate_hf_repo_access(repo_id, revision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ MOST_FILES = 20_000
 """Files that a folder may have; one with more is no model."""
 MOST_LACKING = 8
 """Missing shards that are named."""
+_INDEX = ".index.json"
 _SHARD = re.compile(r"(.*)-(\d{5,6})-of-(\d{5,6})(\.[^.]+)")
 _NO_WEIGHTS = re.compile(
     r"training_args\.bin|optimizer\.(bin|pt|pth)|scheduler\.(bin|pt|pth)|rng_state.*\.pth|"
@@ -148,14 +149,15 @@ def weight_files(names: Iterable[str]) -> dict[WeightsFormat, list[str]]:
 
     Of safetensors and PyTorch files those of the root count, and those of folders where the root
     has none of the format: folders hold other models, such as the layers after a transformer.
-    ``consolidated`` files, the same weights under other names, count where there are no others.
+    ``consolidated`` files, the same weights under other names, count where there are no others, and
+    so do parts beside a model: ``mmproj`` (of images) and ``adapter_model``.
     """
     found: dict[WeightsFormat, list[str]] = {}
     for name in sorted(names):
         format = format_of(name)
         if format is not None:
             found.setdefault(format, []).append(name)
-    plain = {n for files in found.values() for n in files if not _is_consolidated(n)}
+    plain = {name for files in found.values() for name in files if not _is_aside(name)}
     chosen: dict[WeightsFormat, list[str]] = {}
     for format in sorted(found, key=_preference):
         files = [name for name in found[format] if name in plain or not plain]
@@ -170,8 +172,9 @@ def _preference(format: WeightsFormat) -> int:
     return [WeightsFormat.safetensors, WeightsFormat.gguf, WeightsFormat.pytorch].index(format)
 
 
-def _is_consolidated(name: str) -> bool:
-    return name.rpartition("/")[2].lower().startswith("consolidated")
+def _is_aside(name: str) -> bool:
+    base = name.rpartition("/")[2].lower()
+    return base.startswith(("consolidated", "mmproj", "adapter_model"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +192,26 @@ class Checkpoint:
     lacks: tuple[str, ...] = ()
 
 
-def checkpoints(files: dict[WeightsFormat, list[str]]) -> list[Checkpoint]:
+def checkpoints(
+    files: Mapping[WeightsFormat, list[str]], names: Collection[str]
+) -> list[Checkpoint]:
     """The checkpoints of a model, each of which can be loaded by itself, in the order of formats.
 
     Where a whole file and shards have one name, the whole file counts, as with ``transformers``.
+    Files that have no names of shards are shards all the same where there is an index of others.
+
+    Args:
+        files: The files of weights by format.
+        names: All files of the model.
     """
     found: list[Checkpoint] = []
-    for format, names in files.items():
-        whole = [name for name in names if not _SHARD.fullmatch(name)]
+    for format, given in files.items():
+        rest = _indexed(given, names)
+        found += [Checkpoint(format, tuple(sorted(of_one))) for of_one in rest.values()]
+        given = [name for name in given if not any(name in of_one for of_one in rest.values())]
+        whole = [name for name in given if not _SHARD.fullmatch(name)]
         shards: dict[tuple[str, str, str], list[str]] = {}
-        for name in names:
+        for name in given:
             match = _SHARD.fullmatch(name)
             if match and match[1] + match[4] not in whole:
                 shards.setdefault((match[1], match[3], match[4]), []).append(name)
@@ -216,12 +229,27 @@ def checkpoints(files: dict[WeightsFormat, list[str]]) -> list[Checkpoint]:
     return found
 
 
+def _indexed(files: list[str], names: Collection[str]) -> dict[str, list[str]]:
+    """The files of each index that is of neither a file of its name nor of numbered shards."""
+    found: dict[str, list[str]] = {}
+    for index in (name for name in names if name.endswith(_INDEX)):
+        target = index.removesuffix(_INDEX)
+        folder, _, base = target.rpartition("/")
+        stem, _, suffix = base.rpartition(".")
+        near = [name for name in files if name.rpartition("/")[0] == folder]
+        near = [name for name in near if name.endswith(f".{suffix}")]
+        numbered = [match for match in map(_SHARD.fullmatch, near) if match]
+        if target not in near and not any(m[1].rpartition("/")[2] == stem for m in numbered):
+            found[index] = near
+    return {index: near for index, near in found.items() if near}
+
+
 def is_filled(names: Collection[str]) -> bool:
     """True if the files are enough to load a model: a whole checkpoint, and ``config.json`` unless
     it is a GGUF file, which holds its own."""
     return any(
         not one.lacks and (one.format is WeightsFormat.gguf or "config.json" in names)
-        for one in checkpoints(weight_files(names))
+        for one in checkpoints(weight_files(names), names)
     )
 
 

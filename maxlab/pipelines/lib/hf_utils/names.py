@@ -130,6 +130,22 @@ def as_folder(repo_id: object) -> Path | None:
     return None
 
 
+def refuse_revision(folder: Path, revision: object) -> None:
+    """Raise unless ``revision`` says nothing: a folder of this machine has no revisions.
+
+    ``main`` is what is asked for by default, and a snapshot of a cache is called by its commit.
+
+    Raises:
+        RepositoryError: ML111, no revision; ML124, another one than those.
+    """
+    if check_revision(revision) not in ("main", folder.name):
+        raise RepositoryError(
+            "ML124",
+            f"{shown(str(folder), 200)} is a folder, which has no revision {shown(revision)}",
+            fix="leave the revision out, or give the id of a repository",
+        )
+
+
 def no_folder(repo_id: str) -> MissingRepositoryError:
     """The error for the folder ``repo_id``, which is not there."""
     return MissingRepositoryError(
@@ -174,4 +190,5 @@ __all__ = [
     "inside",
     "is_like_path",
     "no_folder",
+    "refuse_revision",
 ]

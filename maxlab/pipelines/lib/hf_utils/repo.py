@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxlab.engine.times import size_text
-from maxlab.errors import RepositoryError, WeightError, shown
+from maxlab.errors import RepositoryError, UnreachableError, WeightError, shown
+from maxlab.graph.staged import placed
 from maxlab.graph.weights import WeightsFormat
 from maxlab.markup import escape
 from maxlab.pipelines.lib.config_enums import RepoType, SupportedEncoding
 from maxlab.pipelines.lib.hf_utils import encodings, listing
-from maxlab.pipelines.lib.hf_utils.access import UnreachableError, asked, no_file
+from maxlab.pipelines.lib.hf_utils.access import asked, no_file
 from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
 from maxlab.pipelines.lib.hf_utils.encodings import Told
 from maxlab.pipelines.lib.hf_utils.listing import Checkpoint, Listing
@@ -26,6 +27,7 @@ from maxlab.pipelines.lib.hf_utils.names import (
     check_repo_id,
     check_revision,
     no_folder,
+    refuse_revision,
 )
 from maxlab.tabular import Field, Tabular, aligned, first_rows
 
@@ -37,7 +39,7 @@ _MOST_ROWS = 40
 """Files that a view shows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class HuggingFaceRepo(Tabular):
     """A model of Hugging Face: a folder of this machine, or a repository of a hub.
 
@@ -49,14 +51,14 @@ class HuggingFaceRepo(Tabular):
 
     Args:
         repo_id: A folder, or the id of a repository, such as ``"HuggingFaceTB/SmolLM2-135M"``.
-        revision: A branch, a tag, or the hash of a commit; of no meaning in a folder.
+        revision: A branch, a tag, or the hash of a commit; a folder has none but ``main``.
         trust_remote_code: Whether whoever loads the model may run Python files of the repository.
             Nothing here does: it is kept for ``transformers``, which asks for it.
         repo_type: Where it lies; None for a folder where there is one, else a hub.
 
     Raises:
         RepositoryError: (a ValueError) ML111, a name that none can have; ML112, no such folder;
-            ML113 to ML120, as `validate_hf_repo_access`.
+            ML113 to ML120, as `validate_hf_repo_access`; ML124, a folder with a revision.
         MissingPackageError: ML979, ``huggingface_hub`` is not installed, and it is no folder.
 
     Example:
@@ -74,25 +76,40 @@ class HuggingFaceRepo(Tabular):
     repo_type: RepoType | None = None
     """Where it lies; told from ``repo_id`` when it is None."""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.repo_id, os.PathLike):
-            object.__setattr__(self, "repo_id", os.fspath(self.repo_id))
-        check_revision(self.revision)
-        kind = self.repo_type
-        if kind is None:
-            kind = RepoType.online if as_folder(self.repo_id) is None else RepoType.local
-        elif kind not in [str(one) for one in RepoType]:
+    @placed
+    def __init__(
+        self,
+        repo_id: str,
+        revision: str = "main",
+        trust_remote_code: bool = False,
+        repo_type: RepoType | None = None,
+    ) -> None:
+        if isinstance(repo_id, os.PathLike):
+            repo_id = os.fspath(repo_id)
+        if repo_type is None:
+            repo_type = RepoType.online if as_folder(repo_id) is None else RepoType.local
+        elif repo_type not in [str(one) for one in RepoType]:
             raise RepositoryError(
                 "ML111",
-                f"repo_type is online or local, got {shown(kind)}",
+                f"repo_type is online or local, got {shown(repo_type)}",
                 fix="leave it out: it is told from repo_id",
             )
-        object.__setattr__(self, "repo_type", RepoType(kind))
+        kept = self.__dict__  # the fields are frozen for everybody else
+        kept["repo_id"], kept["revision"] = repo_id, check_revision(revision)
+        kept["trust_remote_code"], kept["repo_type"] = trust_remote_code, RepoType(repo_type)
         if self.repo_type is RepoType.online:
             check_repo_id(self.repo_id)
             _ = self._listing  # errors are told here, not where a file is needed
-        elif as_folder(self.repo_id) is None:
+        else:
+            refuse_revision(self._folder, self.revision)
+
+    @property
+    def _folder(self) -> Path:
+        """The folder of a model of this machine."""
+        folder = as_folder(self.repo_id)
+        if folder is None:
             raise no_folder(self.repo_id)
+        return folder
 
     # ------------------------------------------------------------ files
 
@@ -100,10 +117,7 @@ class HuggingFaceRepo(Tabular):
     def _listing(self) -> Listing:
         """The files, from the nearest place that has enough of them."""
         if self.repo_type is RepoType.local:
-            folder = as_folder(self.repo_id)
-            if folder is None:  # gone since
-                raise no_folder(self.repo_id)
-            return listing.in_folder(folder)
+            return listing.in_folder(self._folder)
         snapshot = snapshot_of(self.repo_id, self.revision)
         cached = None if snapshot is None else listing.in_cache(snapshot)
         if cached is not None and listing.is_filled(cached.sizes):
@@ -127,16 +141,22 @@ class HuggingFaceRepo(Tabular):
         except UnreachableError:
             return None
 
-    @cached_property
+    @property
+    @placed
     def weight_files(self) -> dict[WeightsFormat, list[str]]:
         """The files of weights by format, relative to the root; formats without files are left out.
 
         Of safetensors and PyTorch files those of the root count, and those of folders where the
-        root has none. Files that begin with ``consolidated`` count where there are no others.
+        root has none. Files that begin with ``consolidated``, ``mmproj`` or ``adapter_model`` count
+        where there are no others.
 
         Raises:
             RepositoryError: ML123, a file is a link that leads out of the folder.
         """
+        return {format: list(names) for format, names in self._weight_files.items()}
+
+    @cached_property
+    def _weight_files(self) -> dict[WeightsFormat, list[str]]:
         found = listing.weight_files(self._listing.sizes)
         if self._listing.root is not None:
             for name in (name for names in found.values() for name in names):
@@ -146,8 +166,9 @@ class HuggingFaceRepo(Tabular):
     @property
     def formats_available(self) -> list[WeightsFormat]:
         """The formats that there are files of: safetensors first, then GGUF, then PyTorch."""
-        return list(self.weight_files)
+        return list(self._weight_files)
 
+    @placed
     def file_exists(self, filename: str) -> bool:
         """True if the model has the file, named relative to its root.
 
@@ -164,6 +185,7 @@ class HuggingFaceRepo(Tabular):
             return True
         return name in self._listing_for(name).sizes
 
+    @placed
     def size_of(self, filename: str) -> int | None:
         """The bytes of a file; None where there is no such file, or the hub does not tell.
 
@@ -184,7 +206,8 @@ class HuggingFaceRepo(Tabular):
             return self._on_hub or found
         return found
 
-    @cached_property
+    @property
+    @placed
     def info(self) -> ModelInfo:
         """The description by the hub, with its files and their sizes; asked once.
 
@@ -198,14 +221,16 @@ class HuggingFaceRepo(Tabular):
                 f"{shown(self.repo_id, 200)} is a folder, which no hub describes",
                 fix="weight_files, supported_encodings and size_of tell of folders too",
             )
-        found = self._listing if self._listing.place == "hub" else None
-        found = found or listing.on_hub(self.repo_id, self.revision)
+        found = self._on_hub
+        if found is None:  # it may be reached by now, or the error says why not
+            found = self.__dict__["_on_hub"] = listing.on_hub(self.repo_id, self.revision)
         assert found.info is not None
         return found.info
 
     # ------------------------------------------------------------ encodings
 
     @property
+    @placed
     def supported_encodings(self) -> list[SupportedEncoding]:
         """The encodings that there are weights of, each once, in the order of the formats.
 
@@ -220,6 +245,7 @@ class HuggingFaceRepo(Tabular):
         _raise_unread(told)
         return list(found)
 
+    @placed
     def files_for_encoding(
         self, encoding: SupportedEncoding, weights_format: WeightsFormat | None = None
     ) -> dict[WeightsFormat, list[Path]]:
@@ -263,6 +289,7 @@ class HuggingFaceRepo(Tabular):
                 found[one.format] = [Path(name) for name in one.files]
         return found
 
+    @placed
     def encoding_for_file(self, file: str | Path) -> SupportedEncoding:
         """The encoding of a file of weights, named relative to the root or, of a folder, by its
         path.
@@ -304,8 +331,8 @@ class HuggingFaceRepo(Tabular):
         return "" if self.repo_type is RepoType.local else self.revision
 
     def _checkpoints(self, of: Listing) -> list[Checkpoint]:
-        files = self.weight_files if of is self._listing else listing.weight_files(of.sizes)
-        return listing.checkpoints(files)
+        files = self._weight_files if of is self._listing else listing.weight_files(of.sizes)
+        return listing.checkpoints(files, of.sizes)
 
     def _told(self, one: Checkpoint, of: Listing | None = None) -> Told:
         """The encoding that a checkpoint tells, which is remembered."""
@@ -396,11 +423,14 @@ class HuggingFaceRepo(Tabular):
         return words[self._listing.place]
 
     def _cells(self) -> tuple[list[tuple[str, str, str, str]], str]:
-        """The first rows of the table as texts, and what is said of the others."""
-        rows = [
-            (str(name), str(format or ""), str(encoding or ""), _size(size))
-            for name, format, encoding, size in self._records()
-        ]
+        """The first rows of the table as texts, and a line about the others."""
+        try:
+            rows = [
+                (str(name), str(format or ""), str(encoding or ""), _size(size))
+                for name, format, encoding, size in self._records()
+            ]
+        except RepositoryError as error:  # a view says what is wrong, and raises nothing
+            return [], error.what
         shown_rows = list(first_rows(rows, _MOST_ROWS))
         left = len(rows) - len(shown_rows)
         return shown_rows, f"and {left} more" if left else ""
@@ -413,6 +443,9 @@ class HuggingFaceRepo(Tabular):
         rows, more = self._cells()
         lines = aligned([("file", "format", "encoding", "size"), *rows], right=(3,))
         return "\n".join([self._title(), "", *lines, *([more] if more else [])])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         """The files as a table, for the last value of a cell."""
@@ -427,7 +460,7 @@ class HuggingFaceRepo(Tabular):
         return (
             '<table class="maxlab-repo" style="margin:0"><caption style="text-align:left">'
             f"{escape(self._title())}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>" + (f"<p>{more}</p>" if more else "")
+            f"<tbody>{body}</tbody></table>" + (f"<p>{escape(more)}</p>" if more else "")
         )
 
 

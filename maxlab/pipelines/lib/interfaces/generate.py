@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TextGenerationContextType = TypeVar("TextGenerationContextType", bound=TextGenerationContext)
-RequestType = TypeVar("RequestType", bound=Request)
+RequestType_contra = TypeVar("RequestType_contra", bound=Request, contravariant=True)
 
 
 @runtime_checkable
-class GenerateMixin(Protocol[TextGenerationContextType, RequestType]):
+class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
     """Lets a pipeline answer prompts as a whole, without a scheduler.
 
     The pipeline has ``pipeline_config``, ``tokenizer``, ``kv_managers``, ``execute`` and
@@ -52,7 +52,9 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType]):
     @property
     def tokenizer(
         self,
-    ) -> PipelineTokenizer[TextGenerationContextType, npt.NDArray[np.integer[Any]], RequestType]:
+    ) -> PipelineTokenizer[
+        TextGenerationContextType, npt.NDArray[np.integer[Any]], RequestType_contra
+    ]:
         """Makes the contexts of requests."""
         ...
 
@@ -74,7 +76,9 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType]):
         """
         ...
 
-    def generate(self, prompts: RequestType | list[RequestType]) -> list[TextGenerationOutput]:
+    def generate(
+        self, prompts: RequestType_contra | list[RequestType_contra]
+    ) -> list[TextGenerationOutput]:
         """The whole answers to requests, in their order.
 
         At most ``max_batch_size`` requests run at once; when one ends, the next begins. It works
@@ -91,7 +95,7 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType]):
         """
         return _run(self.generate_async(prompts))
 
-    async def generate_async(self, prompts: RequestType | list[RequestType]) -> Any:
+    async def generate_async(self, prompts: RequestType_contra | list[RequestType_contra]) -> Any:
         """The whole answers to requests, a list in their order; see `generate`.
 
         Steps of the model run in the thread of the event loop.
@@ -129,7 +133,7 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType]):
 
 
 class _Answer:
-    """What a request got so far."""
+    """Collects the outputs of a request."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []

@@ -1,8 +1,7 @@
-"""What goes into a pipeline's model and what comes out."""
+"""The inputs and outputs of a model of a pipeline."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -70,10 +69,8 @@ class ModelInputs:
 
     def _own(self) -> list[str]:
         """The fields that the subclass adds, in their order."""
-        if dataclasses.is_dataclass(self):
-            names = [field.name for field in dataclasses.fields(self)]
-        else:
-            names = list(vars(self))
+        declared = getattr(self, "__dataclass_fields__", None)
+        names: Iterable[str] = vars(self) if declared is None else declared
         return [name for name in names if name not in _COMMON and not name.startswith("_")]
 
     def __iter__(self) -> Iterator[Any]:
