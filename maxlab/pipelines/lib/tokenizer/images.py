@@ -122,7 +122,8 @@ def ranges_of(tokens: Sequence[int], vision: Sequence[int], count: int) -> list[
     if len(runs) != count:
         raise InputError(
             "ML162",
-            f"tokens for {count} images expected ≠ {total} tokens in {len(runs)} places given",
+            f"tokens of {count} images expected ≠ {total} tokens in "
+            f"{len(runs)} {'place' if len(runs) == 1 else 'places'} given",
             fix="write no text of an image's token into a message: images are parts of messages",
         )
     return runs
