@@ -25,6 +25,7 @@ from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
 from maxlab.pipelines.lib.hf_utils.listing import Listing, in_folder, on_hub, path_in
 from maxlab.pipelines.lib.hf_utils.names import (
     as_folder,
+    below,
     check_file_name,
     check_repo_id,
     check_revision,
@@ -53,7 +54,7 @@ def download_weight_files(
         huggingface_model_id: The repository, or a folder, whose files are never downloaded.
         filenames: Files relative to the root of the repository. Where all of them are paths of
             files on this machine, absolute or relative to the working directory, these are
-            returned; of a folder, absolute ones only.
+            returned; of a folder, paths of files in it.
         revision: A branch, a tag, or the hash of a commit. Where it is given, files that the cache
             has of it are returned without the network; None is ``main``, as the hub has it now.
         force_download: Download again what the cache has.
@@ -89,11 +90,7 @@ def download_weight_files(
                 fix="leave out force_download, or give the id of a repository",
             )
         refuse_revision(folder, "main" if revision is None else revision)
-        if all(isinstance(name, str) and os.path.isabs(name) for name in names):
-            here = _paths_of_this_machine(names)
-            if here is not None:
-                return here
-        return _in_folder(huggingface_model_id, folder, [check_file_name(name) for name in names])
+        return _in_folder(huggingface_model_id, folder, [below(folder, name) for name in names])
     if not force_download and (here := _paths_of_this_machine(names)) is not None:
         return here
     return files_of_repository(huggingface_model_id, names, revision, force_download, max_workers)
