@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from maxlab.errors import FileError, MaxlabError, MissingFileError, UnsupportedError
+from maxlab.errors import (
+    FileError,
+    MaxlabError,
+    MissingFileError,
+    RepositoryError,
+    UnsupportedError,
+)
 from maxlab.pipelines.lib.tokenizer import TextTokenizer
 from tests.pipelines.tokenizer import trained
 
@@ -140,14 +146,13 @@ def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     folder = trained.folder(tmp_path / "model")
     remove(MAIN, CONFIG)(folder)
     (folder / "notes.txt").write_text("x")
-    for path in (str(folder), str(tmp_path / "nothing"), "./nothing", "a/b/c", "~/nothing/here"):
-        with pytest.raises(MissingFileError) as caught:
+    with pytest.raises(MissingFileError) as caught:
+        TextTokenizer(str(folder))
+    assert (caught.value.code, str(folder) in caught.value.what) == ("ML151", True)
+    for path in ("./nothing", "a/b/c", "model/notes.txt"):
+        with pytest.raises(RepositoryError) as told:
             TextTokenizer(path)
-        assert caught.value.code == "ML151"
-        assert isinstance(caught.value, FileNotFoundError)
-    with pytest.raises(FileError) as told:
-        TextTokenizer(str(folder / "notes.txt"))
-    assert told.value.code == "ML152"
+        assert (told.value.code, path in told.value.what) == ("ML112", True)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

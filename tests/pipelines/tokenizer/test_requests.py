@@ -7,12 +7,13 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from maxlab.errors import FileError, InputError, InputTypeError, MaxlabError, UnsupportedError
+from maxlab.errors import InputError, InputTypeError, MaxlabError, UnsupportedError
 from maxlab.interfaces import (
     PipelineTokenizer,
     RequestID,
@@ -21,6 +22,7 @@ from maxlab.interfaces import (
     TextGenerationRequest,
 )
 from maxlab.pipelines.core import TextContext, validate_requires_vision_context
+from maxlab.pipelines.lib.config import PipelineConfig
 from maxlab.pipelines.lib.tokenizer import (
     IdentityPipelineTokenizer,
     PreTrainedPipelineTokenizer,
@@ -28,6 +30,7 @@ from maxlab.pipelines.lib.tokenizer import (
     max_tokens_to_generate,
     run_with_default_executor,
 )
+from tests.pipelines.config import folders
 from tests.pipelines.tokenizer import trained
 
 pytest.importorskip("transformers", reason="transformers not installed")
@@ -185,11 +188,7 @@ def test_response_formats(folder_of: Folders, form: Any, schema: Any) -> None:
 def test_the_longest_length(
     tmp_path: Path, config: Any, max_length: Any, configured: Any, expected: Any
 ) -> None:
-    class Config:
-        """A configuration with a length."""
-
-    made_config = Config()
-    made_config.max_length = configured  # type: ignore[attr-defined]
+    made_config: Any = SimpleNamespace(max_length=configured)
     folder = trained.folder(tmp_path, **config)
     tokenizer = TextTokenizer(str(folder), max_length=max_length, pipeline_config=made_config)
     assert tokenizer.max_length == expected
@@ -202,13 +201,8 @@ def test_the_tokens_that_end_come_from_all_files(tmp_path: Path) -> None:
     (folder / "generation_config.json").write_text('{"eos_token_id": [7, 8]}')
     (folder / "config.json").write_text('{"eos_token_id": 9}')
 
-    class Config:
-        """A configuration whose model names another one."""
-
-    config, model, of_model = Config(), Config(), Config()
-    of_model.eos_token_id = [10]  # type: ignore[attr-defined]
-    model.huggingface_config = of_model  # type: ignore[attr-defined]
-    config.model_config = model  # type: ignore[attr-defined]
+    of_model = SimpleNamespace(eos_token_id=[10])
+    config: Any = SimpleNamespace(model_config=SimpleNamespace(huggingface_config=of_model))
     tokenizer = TextTokenizer(str(folder), pipeline_config=config)
     assert context_of(tokenizer).eos_token_ids == {1, 7, 8, 9, 10}
     assert tokenizer.eos == 1
@@ -302,9 +296,28 @@ def test_sampling_parameters_come_from_three_levels(tmp_path: Path) -> None:
     assert tokenizer.sampling_params().top_k == 20
     context = context_of(tokenizer, sampling_params=params)
     assert context.max_length == len(context.prompt_tokens) + 3
-    (folder / "generation_config.json").write_text('{"temperature": "hot"}')
-    with pytest.raises(FileError, match=r"generation_config\.json"):
+    (folder / "generation_config.json").write_text("{")
+    with pytest.raises(InputError, match=r"generation_config\.json"):
         tokenizer.sampling_params()
+
+
+def test_a_pipelines_configuration_says_the_rest(tmp_path: Path) -> None:
+    folder = trained.folder(tmp_path / "model")
+    folders.model(
+        folder,
+        {**folders.LLAMA, "eos_token_id": 9},
+        generation={"do_sample": True, "temperature": 0.6, "eos_token_id": 8},
+    )
+    template = tmp_path / "chat.jinja"
+    template.write_text("{{ messages[0].content }}!")
+    config = PipelineConfig(model_path=str(folder), max_length=40, chat_template=template)
+    for given in (None, config.retrieve_chat_template()):
+        tokenizer = TextTokenizer(str(folder), pipeline_config=config, chat_template=given)
+        assert tokenizer.max_length == 40
+        assert tokenizer.apply_chat_template(HELLO, None) == "The fox!"
+        assert tokenizer.chat_template().origin == str(template)
+        assert tokenizer.eos_token_ids == {1, 8, 9}
+        assert tokenizer.sampling_params().temperature == 0.6
 
 
 # ---------------------------------------------------------------- single tokens, threads

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,14 @@ from maxlab.interfaces import (
     TextGenerationRequest,
     fields,
 )
+from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo
+from maxlab.pipelines.lib.model_files import sampling_defaults_of
 from maxlab.pipelines.lib.tokenizer import loading, templates
 from maxlab.pipelines.lib.tokenizer.running import max_tokens_to_generate, run_with_default_executor
 from maxlab.pipelines.lib.tokenizer.streaming import IncrementalDecoder
+
+if TYPE_CHECKING:
+    from maxlab.pipelines.lib.config import PipelineConfig
 
 Tokens = npt.NDArray[np.integer[Any]]
 _LOG = logging.getLogger(__name__)
@@ -50,7 +55,7 @@ class PretrainedTokenizer:
         revision: str | None,
         max_length: int | None,
         trust_remote_code: bool,
-        pipeline_config: Any,
+        pipeline_config: PipelineConfig | None,
         chat_template: Any,
         context_validators: Any,
         unused: dict[str, Any],
@@ -62,26 +67,32 @@ class PretrainedTokenizer:
         if unused:
             _LOG.info("%s does not use %s", type(self).__name__, ", ".join(sorted(unused)))
         self.model_path = model_path
+        self._repo = HuggingFaceRepo(
+            repo_id=model_path, revision=revision or "main", trust_remote_code=trust_remote_code
+        )
         self.context_validators = list(context_validators or ())
-        self.delegate = self._load(revision, trust_remote_code)
+        self.delegate = self._load()
         self.delegate.encode("")  # settles truncation and padding before threads share it
         self._config = pipeline_config
+        # A configuration of one's own may lack what is not asked for here.
         self._model_config = getattr(pipeline_config, "model_config", None)
-        if max_length is None:
-            max_length = getattr(pipeline_config, "max_length", None)
+        configured = getattr(pipeline_config, "max_length", None)
+        if max_length is None and isinstance(configured, int):
+            max_length = configured
         if max_length is None and self.delegate.model_max_length < _NO_LENGTH:
             max_length = int(self.delegate.model_max_length)
         self.max_length = max_length
         self._eos_ids = self._ends()
         self._template = self._own_template(chat_template)
 
-    def _load(self, revision: str | None, trust_remote_code: bool) -> Any:
+    def _load(self) -> Any:
         """The tokenizer of transformers."""
-        return loading.load("AutoTokenizer", self.model_path, revision, trust_remote_code)
+        repo = self._repo
+        return loading.load("AutoTokenizer", repo.repo_id, repo.revision, repo.trust_remote_code)
 
     def _ends(self) -> frozenset[int]:
         """The tokens that end a sequence, by the tokenizer and by the model's configurations."""
-        found = loading.eos_token_ids(self.model_path) | loading.as_ids(self.delegate.eos_token_id)
+        found = loading.eos_token_ids(self._repo) | loading.as_ids(self.delegate.eos_token_id)
         for name in ("huggingface_config", "generation_config"):
             of_model = getattr(self._model_config, name, None)
             found |= loading.as_ids(getattr(of_model, "eos_token_id", None))
@@ -89,11 +100,14 @@ class PretrainedTokenizer:
 
     def _own_template(self, given: Any) -> templates.ChatTemplate | None:
         """The template that goes before the model's own, if there is one."""
-        if given is not None:
-            return templates.custom(given, "the argument chat_template")
         retrieve = getattr(self._config, "retrieve_chat_template", None)
-        found = retrieve() if callable(retrieve) else None
-        return None if found is None else templates.custom(found, "pipeline_config.chat_template")
+        configured = retrieve() if callable(retrieve) else None
+        if given is not None and given != configured:
+            return templates.custom(given, "the argument chat_template")
+        if not isinstance(configured, str):
+            return None
+        origin = getattr(self._config, "chat_template", None) or "pipeline_config.chat_template"
+        return templates.custom(configured, str(origin))
 
     # ------------------------------------------------------------ what it knows
     @property
@@ -136,6 +150,14 @@ class PretrainedTokenizer:
         """The object of transformers that has the chat template."""
         return self.delegate
 
+    def _special_tokens(self) -> Mapping[str, Any]:
+        """The texts of special tokens by the names that templates read."""
+        found: Mapping[str, Any] = self.delegate.special_tokens_map
+        return {
+            name: [str(one) for one in value] if isinstance(value, (list, tuple)) else str(value)
+            for name, value in found.items()
+        }
+
     def sampling_params(self, asked: SamplingParamsInput | None = None) -> SamplingParams:
         """Sampling parameters for a request: each from the user, the model, or the class.
 
@@ -145,11 +167,11 @@ class PretrainedTokenizer:
             asked: What the user asked for.
 
         Raises:
-            FileError: ML152, the model's ``generation_config.json`` is wrong.
+            InputError: ML132, the model's ``generation_config.json`` cannot be read.
         """
         defaults = getattr(self._model_config, "sampling_params_defaults", None)
         if not isinstance(defaults, SamplingParamsGenerationConfigDefaults):
-            defaults = loading.sampling_defaults(self.model_path)
+            defaults = sampling_defaults_of(self._repo)
         return SamplingParams.from_input_and_generation_config(
             asked or SamplingParamsInput(), sampling_params_defaults=defaults
         )

@@ -6,14 +6,16 @@ Code that lies in a folder is run only with ``trust_remote_code=True``.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from maxlab import files
 from maxlab.errors import FileError, MaxlabError, MissingFileError, UnsupportedError, shown
-from maxlab.interfaces import SamplingParamsGenerationConfigDefaults, fields
+from maxlab.interfaces import fields
+from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo
+from maxlab.pipelines.lib.hf_utils.names import as_folder
+from maxlab.pipelines.lib.model_files import generation_config_of
 from maxlab.pipelines.lib.tokenizer.packages import needed
 
 MOST_BYTES = 256 << 20
@@ -143,29 +145,17 @@ def local_folder(model_path: str) -> Path | None:
     """The folder that ``model_path`` is; None when it can only be a repository's name.
 
     Raises:
-        MissingFileError: ML151, it is a path where nothing is, or a folder without a tokenizer.
-        FileError: ML152, it is a file.
+        FileError: ML112, it is a path where nothing is, or a file.
+        MissingFileError: ML151, it is a folder without a tokenizer.
     """
-    path = Path(os.path.expanduser(model_path))
-    if path.is_dir():
-        if not any((path / name).exists() for name in _ANY_OF):
-            raise MissingFileError(
-                "ML151",
-                f"{path} has no tokenizer: one of {', '.join(_ANY_OF[:3])} expected ≠ none found",
-                fix="give the folder that the model's tokenizer was saved in",
-            )
-        return path
-    if path.exists():
-        raise FileError(
-            "ML152", f"{path} is a file, and a folder expected", fix=f"give {path.parent}"
-        )
-    if path.is_absolute() or model_path.startswith(("~", ".")) or model_path.count("/") > 1:
+    path = as_folder(model_path)
+    if path is not None and not any((path / name).exists() for name in _ANY_OF):
         raise MissingFileError(
             "ML151",
-            f"no folder {path}",
-            fix="give a folder, or the name of a repository such as owner/name",
+            f"{path} has no tokenizer: one of {', '.join(_ANY_OF[:3])} expected ≠ none found",
+            fix="give the folder that the model's tokenizer was saved in",
         )
-    return None
+    return path
 
 
 def load(kind: str, model_path: str, revision: str | None, trust_remote_code: bool) -> Any:
@@ -178,8 +168,8 @@ def load(kind: str, model_path: str, revision: str | None, trust_remote_code: bo
         trust_remote_code: Whether code of the folder or repository may run.
 
     Raises:
-        MissingFileError: ML151, nothing is there.
-        FileError: ML152, a file cannot be read or is wrong.
+        MissingFileError: ML151, the folder has no tokenizer.
+        FileError: ML112, nothing is there; ML152, a file cannot be read or is wrong.
         UnsupportedError: ML153, it needs code of its own, and that is not trusted.
         MissingPackageError: ML979, transformers or a package that it needs is not installed.
     """
@@ -252,20 +242,22 @@ def _wrong_file(folder: Path) -> Path:
 
 
 # ---------------------------------------------------------------- what else the files say
-def eos_token_ids(model_path: str) -> set[int]:
-    """The tokens that end a sequence by a folder's ``config.json`` and
-    ``generation_config.json``.
+def eos_token_ids(repo: HuggingFaceRepo) -> set[int]:
+    """The tokens that end a sequence by ``generation_config.json``, and by a folder's
+    ``config.json``.
 
     Args:
-        model_path: A folder; of a repository's name the set is empty.
+        repo: The folder or repository of the model.
 
     Raises:
-        FileError: ML152, a file is wrong.
+        FileError: ML152, a file of the folder is wrong.
+        InputError: ML132, the file of the repository cannot be read.
     """
-    folder = local_folder(model_path)
+    folder = local_folder(repo.repo_id)
+    if folder is None:
+        return as_ids(getattr(generation_config_of(repo), "eos_token_id", None))
     found: set[int] = set()
-    for name in ("config.json", "generation_config.json") if folder else ():
-        assert folder is not None
+    for name in ("config.json", "generation_config.json"):
         found |= as_ids(_checked(folder, name).get("eos_token_id"))
     return found
 
@@ -275,37 +267,6 @@ def as_ids(value: Any) -> set[int]:
     if isinstance(value, int):
         return {value}
     return set(value) if isinstance(value, (list, tuple, set)) else set()
-
-
-def sampling_defaults(model_path: str) -> SamplingParamsGenerationConfigDefaults:
-    """The sampling parameters that a folder's ``generation_config.json`` sets.
-
-    Args:
-        model_path: A folder; a repository's name sets none.
-
-    Raises:
-        FileError: ML152, the file is wrong.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> with tempfile.TemporaryDirectory() as name:
-        ...     for file, text in (("tokenizer.json", "{}"),
-        ...                        ("generation_config.json", '{"temperature": 0.6}')):
-        ...         _ = pathlib.Path(name, file).write_text(text)
-        ...     sampling_defaults(name).values_to_update
-        {'temperature': 0.6}
-    """
-    folder = local_folder(model_path)
-    given: Mapping[str, Any] = _checked(folder, "generation_config.json") if folder else {}
-    names = SamplingParamsGenerationConfigDefaults.__dataclass_fields__
-    try:
-        return SamplingParamsGenerationConfigDefaults(
-            **{name: given[name] for name in names if name in given}
-        )
-    except MaxlabError as error:
-        assert folder is not None
-        path = folder / "generation_config.json"
-        raise FileError("ML152", f"{path}: {error.what}", fix=error.fix) from error
 
 
 def template_origin(model_path: str) -> str:
@@ -326,6 +287,5 @@ __all__ = [
     "load",
     "local_folder",
     "read_object",
-    "sampling_defaults",
     "template_origin",
 ]

@@ -61,7 +61,7 @@ _SHALLOW = frozenset(
 _WIDTHS = frozenset({"center", "indent", "truncate", "batch", "slice", "format", "round"})
 """Filters that take a width, or numbers that act as one."""
 _STR_WIDTHS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
-_TURN, _CALL = 8, 256
+_TURN, _CALL = 8, 1024
 """What a turn of a loop, or a small function, costs, and a call of a macro: in characters."""
 _LONG_NUMBER = re.compile(r"\d{5,}")
 
@@ -95,6 +95,12 @@ def bounded(value: Any) -> Any:
     """``value``, which is about to be written, compared or sorted as a whole."""
     if isinstance(value, (list, tuple, dict, set, frozenset)):
         spend(weigh(value))
+    return value
+
+
+def written(value: Any) -> Any:
+    """``value``, whose text is about to be put behind what is written."""
+    characters(weigh(value))
     return value
 
 
@@ -466,7 +472,7 @@ def environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[_generation(), "jinja2.ext.loopcontrols"],
-        finalize=bounded,
+        finalize=written,
     )
     for name in REMOVED:
         made.filters.pop(name, None)
