@@ -260,9 +260,10 @@ def resolve_memory(pipeline: Pipeline, architecture: Architecture | None) -> Non
         InputError: ML135, not even one page fits; ML981, ``max_length`` is above the model's.
     """
     model = pipeline.model_config
-    if pipeline.is_open("max_length"):
+    required = {} if architecture is None or pipeline.force else architecture.required_arguments
+    if pipeline.is_open("max_length") and "max_length" not in required:
         pipeline.set_resolved("max_length", pipeline._asked_max_length)
-    if pipeline.is_open("max_batch_size"):
+    if pipeline.is_open("max_batch_size") and "max_batch_size" not in required:
         pipeline.set_resolved("max_batch_size", None)
     found = _estimate(pipeline, model, architecture, None)
     _resolve_length(pipeline, found)
