@@ -39,7 +39,7 @@ class Architecture(Protocol):
 
     @property
     def task(self) -> Any:
-        """What its pipelines do."""
+        """The task of its pipelines."""
 
     @property
     def default_weights_format(self) -> WeightsFormat:

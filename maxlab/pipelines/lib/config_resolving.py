@@ -167,8 +167,8 @@ def check_draft(pipeline: Pipeline, draft: MAXModelConfig) -> None:
 
 # ---------------------------------------------------------------- memory
 def estimate(pipeline: Pipeline, on: str | None = None) -> MemoryEstimate:
-    """What the pipeline takes of its devices, or of GPUs of a name, for the batch and the length
-    that are set; 1 and 512 where none is."""
+    """The memory that the pipeline takes of its devices, or of GPUs of a name, for the batch and
+    the length that are set; 1 and 512 where none is."""
     return _estimate(pipeline, pipeline.model_config, architecture_of(pipeline.model_config), on)
 
 
@@ -227,7 +227,7 @@ def _weights(model: MAXModelConfig) -> int:
 
 
 def _call(architecture: Architecture, name: str, default: Any, *args: Any) -> Any:
-    """What a method of the architecture's model says; ``default`` where it has none."""
+    """The answer of a method of the architecture's model; ``default`` where it has none."""
     found = getattr(architecture.pipeline_model, name, None)
     return default if found is None else found(*args)
 

@@ -1,4 +1,4 @@
-"""What a pipeline takes of the memory of its devices, and what would fit."""
+"""The memory that a pipeline takes of its devices, and the batches and lengths that fit."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def free_memory(devices: Iterable[Device]) -> int:
 
 @dataclass(frozen=True)
 class MemoryEstimate(Tabular):
-    """What a pipeline takes of the memory, in bytes, for a batch of sequences of one length.
+    """The memory that a pipeline takes, in bytes, for a batch of sequences of one length.
 
     Weights are those of the files. The cache holds whole pages. Activations are those of a step
     that reads prompts, with every value of the widest layer alive at once.
@@ -101,7 +101,7 @@ class MemoryEstimate(Tabular):
         >>> small = MemoryEstimate("H100", 80 * 10**9, 72 * 10**9, 16 * 10**9, 0, 2**18, 2**19,
         ...                        8192, 2**17, 128, batch=8, length=4096, most_length=131072)
         >>> small.cache, small.fits, small.largest_batch(4096), small.longest_length(8)
-        (4294967296, True, 95, 49408)
+        (4294967296, True, 100, 51328)
     """
 
     device: str
