@@ -123,6 +123,12 @@ class EncoderModel(PipelineModel[TextContext]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if len(self.devices) > 1:
+            raise UnsupportedError(
+                "ML169",
+                f"{type(self).__name__} runs on one device, and {len(self.devices)} are configured",
+                fix="name one in device_specs of the configuration",
+            )
         device = DeviceRef.from_device(self.devices[0])
         module = self.module(
             self.huggingface_config,
