@@ -91,7 +91,7 @@ def kept_places(tokens: TensorValue, lengths: TensorValue, dtype: DType) -> Tens
 
 
 def hiding(kept: TensorValue) -> TensorValue:
-    """The numbers to add to scores so that no token sees padding, of shape [texts, 1, 1, longest]."""
+    """The numbers that hide padding when added to scores, of shape [texts, 1, 1, longest]."""
     texts, longest = kept.shape
     return ops.reshape((1.0 - kept) * -1e30, (texts, 1, 1, longest))
 
