@@ -19,10 +19,11 @@ from maxlab.pipelines.architectures.encoder import (
     hiding,
     join_heads,
     kept_places,
-    mean_of_tokens,
+    pooled,
     require_activation,
     split_heads,
 )
+from maxlab.pipelines.architectures.pooling import Pooling
 from maxlab.pipelines.lib.architecture import SupportedArchitecture
 from maxlab.pipelines.lib.config_enums import SupportedEncoding
 from maxlab.pipelines.lib.tokenizer import TextTokenizer
@@ -106,22 +107,24 @@ class Encoder(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT without its heads: embeddings of tokens, or of texts with ``is_pooled``.
+    """BERT without its heads: embeddings of tokens, or of texts with a ``pooling``.
 
     Args:
         config: The ``BertConfig`` of the checkpoint.
         dtype: The dtype of weights and activations.
         device: The device.
-        is_pooled: Whether the embeddings of a text's tokens become their mean.
+        pooling: How the embeddings of a text's tokens become one; None where they do not.
 
     Raises:
         UnsupportedError: ML169 (a NotImplementedError), a variant of BERT that is not computed.
     """
 
-    def __init__(self, config: Any, dtype: DType, device: DeviceRef, *, is_pooled: bool) -> None:
+    def __init__(
+        self, config: Any, dtype: DType, device: DeviceRef, *, pooling: Pooling | None
+    ) -> None:
         super().__init__()
         _require_plain(config)
-        self._dtype, self._is_pooled = dtype, is_pooled
+        self._dtype, self._pooling = dtype, pooling
         self.embeddings = Embeddings(config, dtype, device)
         self.encoder = Encoder(config, dtype, device)
 
@@ -135,7 +138,7 @@ class Bert(nn.Module):
         """
         kept = kept_places(tokens, lengths, self._dtype)
         x = self.encoder(self.embeddings(tokens), hiding(kept))
-        return mean_of_tokens(x, kept, lengths) if self._is_pooled else x
+        return pooled(x, kept, lengths, self._pooling)
 
 
 def _require_plain(config: Any) -> None:
@@ -152,19 +155,19 @@ class BertModel(EncoderModel):
     """BERT in a pipeline of embeddings."""
 
     @staticmethod
-    def module(config: Any, dtype: DType, device: DeviceRef, *, is_pooled: bool) -> Bert:
+    def module(config: Any, dtype: DType, device: DeviceRef, *, pooling: Pooling | None) -> Bert:
         """The layers of BERT.
 
         Args:
             config: The ``BertConfig`` of the checkpoint.
             dtype: The dtype of weights and activations.
             device: The device.
-            is_pooled: Whether the embeddings of a text's tokens become their mean.
+            pooling: How the embeddings of a text's tokens become one; None where they do not.
 
         Raises:
             UnsupportedError: ML169 (a NotImplementedError), a variant that is not computed.
         """
-        return Bert(config, dtype, device, is_pooled=is_pooled)
+        return Bert(config, dtype, device, pooling=pooling)
 
     @staticmethod
     def convert(state_dict: Mapping[str, Any], **kwargs: Any) -> dict[str, WeightData]:
@@ -203,7 +206,7 @@ def convert_safetensor_state_dict(
 
 _BERT = SupportedArchitecture(
     name="BertModel",
-    example_repo_ids=["sentence-transformers/all-MiniLM-L6-v2"],
+    example_repo_ids=["sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"],
     default_encoding=SupportedEncoding.float32,
     supported_encodings={SupportedEncoding.float32: []},
     pipeline_model=BertModel,

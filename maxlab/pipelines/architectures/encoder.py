@@ -15,6 +15,7 @@ from maxlab.dtype import DType
 from maxlab.errors import UnsupportedError
 from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, ops
 from maxlab.graph.weights import WeightData
+from maxlab.pipelines.architectures.pooling import Pooling, pooling_of
 from maxlab.pipelines.core import TextContext
 from maxlab.pipelines.lib.interfaces import ModelInputs, ModelOutputs, PipelineModel
 from maxlab.pipelines.lib.utils import upper_bounded_default
@@ -96,8 +97,14 @@ def hiding(kept: TensorValue) -> TensorValue:
     return ops.reshape((1.0 - kept) * -1e30, (texts, 1, 1, longest))
 
 
-def mean_of_tokens(x: TensorValue, kept: TensorValue, lengths: TensorValue) -> TensorValue:
-    """The mean over the tokens of each text, padding left out: [texts, size]."""
+def pooled(
+    x: TensorValue, kept: TensorValue, lengths: TensorValue, pooling: Pooling | None
+) -> TensorValue:
+    """The embedding of each text, [texts, size]; ``x`` as it is without a ``pooling``."""
+    if pooling is None:
+        return x
+    if pooling is Pooling.first:
+        return x[:, 0]
     total = ops.squeeze(ops.sum(x * ops.unsqueeze(kept, -1), axis=1), 1)
     return total / ops.cast(lengths, x.dtype)
 
@@ -134,7 +141,7 @@ class EncoderModel(PipelineModel[TextContext]):
             self.huggingface_config,
             self.dtype,
             device,
-            is_pooled=self.pipeline_config.pool_embeddings,
+            pooling=pooling_of(self.pipeline_config),
         )
         adapt = self.adapter or self.convert
         state = adapt(
@@ -152,14 +159,16 @@ class EncoderModel(PipelineModel[TextContext]):
 
     @staticmethod
     @abstractmethod
-    def module(config: Any, dtype: DType, device: DeviceRef, *, is_pooled: bool) -> nn.Module:
+    def module(
+        config: Any, dtype: DType, device: DeviceRef, *, pooling: Pooling | None
+    ) -> nn.Module:
         """The layers of the model, which are called with tokens and lengths.
 
         Args:
             config: The configuration of the checkpoint.
             dtype: The dtype of weights and activations.
             device: The device.
-            is_pooled: Whether the embeddings of a text's tokens become their mean.
+            pooling: How the embeddings of a text's tokens become one; None where they do not.
 
         Raises:
             NotImplementedError: The class that extends this one calls it.
@@ -255,7 +264,7 @@ __all__ = [
     "hiding",
     "join_heads",
     "kept_places",
-    "mean_of_tokens",
+    "pooled",
     "require_activation",
     "split_heads",
 ]

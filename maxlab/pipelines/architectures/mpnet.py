@@ -23,10 +23,11 @@ from maxlab.pipelines.architectures.encoder import (
     hiding,
     join_heads,
     kept_places,
-    mean_of_tokens,
+    pooled,
     require_activation,
     split_heads,
 )
+from maxlab.pipelines.architectures.pooling import Pooling
 from maxlab.pipelines.lib.architecture import SupportedArchitecture
 from maxlab.pipelines.lib.config_enums import SupportedEncoding
 from maxlab.pipelines.lib.tokenizer import TextTokenizer
@@ -154,19 +155,21 @@ class Encoder(nn.Module):
 
 
 class MPNet(nn.Module):
-    """MPNet without its heads: embeddings of tokens, or of texts with ``is_pooled``.
+    """MPNet without its heads: embeddings of tokens, or of texts with a ``pooling``.
 
     Args:
         config: The ``MPNetConfig`` of the checkpoint.
         dtype: The dtype of weights and activations.
         device: The device.
-        is_pooled: Whether the embeddings of a text's tokens become their mean.
+        pooling: How the embeddings of a text's tokens become one; None where they do not.
 
     Raises:
         UnsupportedError: ML169 (a NotImplementedError), a variant that is not computed.
     """
 
-    def __init__(self, config: Any, dtype: DType, device: DeviceRef, *, is_pooled: bool) -> None:
+    def __init__(
+        self, config: Any, dtype: DType, device: DeviceRef, *, pooling: Pooling | None
+    ) -> None:
         super().__init__()
         if config.relative_attention_num_buckets != BUCKETS:
             raise UnsupportedError(
@@ -176,7 +179,7 @@ class MPNet(nn.Module):
                 why=[f"transformers divides distances into {BUCKETS} groups"],
             )
         require_activation(config.hidden_act, "MPNet")
-        self._dtype, self._is_pooled = dtype, is_pooled
+        self._dtype, self._pooling = dtype, pooling
         self.embeddings = Embeddings(config, dtype, device)
         self.encoder = Encoder(config, dtype, device)
 
@@ -190,7 +193,7 @@ class MPNet(nn.Module):
         """
         kept = kept_places(tokens, lengths, self._dtype)
         x = self.encoder(self.embeddings(tokens), hiding(kept))
-        return mean_of_tokens(x, kept, lengths) if self._is_pooled else x
+        return pooled(x, kept, lengths, self._pooling)
 
 
 class MPNetModel(EncoderModel):
@@ -199,19 +202,19 @@ class MPNetModel(EncoderModel):
     padding = PADDING
 
     @staticmethod
-    def module(config: Any, dtype: DType, device: DeviceRef, *, is_pooled: bool) -> MPNet:
+    def module(config: Any, dtype: DType, device: DeviceRef, *, pooling: Pooling | None) -> MPNet:
         """The layers of MPNet.
 
         Args:
             config: The ``MPNetConfig`` of the checkpoint.
             dtype: The dtype of weights and activations.
             device: The device.
-            is_pooled: Whether the embeddings of a text's tokens become their mean.
+            pooling: How the embeddings of a text's tokens become one; None where they do not.
 
         Raises:
             UnsupportedError: ML169 (a NotImplementedError), a variant that is not computed.
         """
-        return MPNet(config, dtype, device, is_pooled=is_pooled)
+        return MPNet(config, dtype, device, pooling=pooling)
 
     @staticmethod
     def convert(state_dict: Mapping[str, Any], **kwargs: Any) -> dict[str, WeightData]:

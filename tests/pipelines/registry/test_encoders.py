@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 import transformers
 
 from maxlab import driver
-from maxlab.errors import InputError, UnsupportedError
+from maxlab.errors import InputError, MaxlabError, UnsupportedError
 from maxlab.graph.weights import SafetensorWeights
 from maxlab.graph.weights.writing import write_safetensors
 from maxlab.interfaces import (
@@ -26,7 +27,7 @@ from maxlab.interfaces import (
     RequestID,
     TextGenerationRequest,
 )
-from maxlab.pipelines.architectures import bert, mpnet, register_all_models
+from maxlab.pipelines.architectures import bert, mpnet, pooling, register_all_models
 from maxlab.pipelines.lib.config import PipelineConfig
 from maxlab.pipelines.lib.registry import PIPELINE_REGISTRY, PipelineRegistry
 from tests.pipelines.tiny.models import encoder_folder
@@ -131,6 +132,60 @@ def test_a_variant_that_is_not_computed_is_refused(
         embedded(registry, PipelineConfig(model_path=str(tmp_path)), TEXTS[:1])
     assert caught.value.code == "ML169"
     assert next(iter(entries)) in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("says", "row"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, 0),
+        ({"pooling_mode": "cls"}, 0),
+        ({"pooling_mode_mean_tokens": True, "word_embedding_dimension": 24}, None),
+        ({"pooling_mode": "mean"}, None),
+        ({}, None),
+    ],
+)
+def test_a_checkpoint_is_pooled_as_it_says(
+    says: dict[str, Any], row: int | None, tmp_path: Path, registry: PipelineRegistry
+) -> None:
+    model = encoder_folder(tmp_path)
+    pooling_file(tmp_path).write_text(json.dumps(says))
+    config = PipelineConfig(model_path=str(tmp_path), max_batch_size=5)
+    for found, text in zip(embedded(registry, config, TEXTS), TEXTS, strict=True):
+        rows = expected(model, tmp_path, text)
+        wanted = rows.mean(0) if row is None else rows[row]
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("says", "code"),
+    [
+        ('{"pooling_mode_max_tokens": true}', "ML169"),
+        ('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}', "ML169"),
+        ('{"pooling_mode": "lasttoken"}', "ML169"),
+        ("[]", "ML132"),
+        ("{", "ML132"),
+        ("[" * 100_000, "ML132"),
+        (b"\xff", "ML132"),
+    ],
+)
+def test_a_pooling_that_is_not_computed_is_refused(
+    says: str | bytes, code: str, tmp_path: Path, registry: PipelineRegistry
+) -> None:
+    model = encoder_folder(tmp_path)
+    pooling_file(tmp_path).write_bytes(says.encode() if isinstance(says, str) else says)
+    with pytest.raises(MaxlabError) as caught:
+        embedded(registry, PipelineConfig(model_path=str(tmp_path)), TEXTS[:1])
+    assert caught.value.code == code
+    config = PipelineConfig(model_path=str(tmp_path), pool_embeddings=False)
+    (found,) = embedded(registry, config, TEXTS[:1])
+    np.testing.assert_allclose(found, expected(model, tmp_path, TEXTS[0]), atol=1e-5)
+
+
+def pooling_file(folder: Path) -> Path:
+    """The file that says how a checkpoint is pooled."""
+    path = folder / pooling.FILE
+    path.parent.mkdir()
+    return path
 
 
 def test_several_devices_are_refused(tmp_path: Path, registry: PipelineRegistry) -> None:
