@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from maxlab.driver import Device
+from maxlab.driver import Accelerator, Device
 from maxlab.engine.times import size_text
 from maxlab.errors import InputError, shown
 from maxlab.interfaces import fields
@@ -71,8 +71,12 @@ def gpu_memory(name: str) -> tuple[str, int]:
 
 
 def free_memory(devices: Iterable[Device]) -> int:
-    """The bytes that are free now on all of ``devices`` together."""
-    return sum(int(one.stats["free_memory"]) for one in devices)
+    """The bytes that are free now on all of ``devices`` together; CPUs share those of the host."""
+    free = {
+        one if isinstance(one, Accelerator) else None: int(one.stats["free_memory"])
+        for one in devices
+    }
+    return sum(free.values())
 
 
 @dataclass(frozen=True)

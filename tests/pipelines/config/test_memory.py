@@ -191,6 +191,12 @@ def test_the_utilization_and_the_chunk_change_what_fits(tiny: str) -> None:
         assert small.activations_of(1, 256) < whole.estimate_memory().activations_of(1, 256)
 
 
+def test_echo_keeps_the_logits_of_every_token(tiny: str) -> None:
+    plain = PipelineConfig(model_path=tiny).estimate_memory()
+    echo = PipelineConfig(model_path=tiny, enable_echo=True).estimate_memory()
+    assert echo.activations_of(1, 10) == plain.activations_of(1, 10) + 10 * LLAMA["vocab_size"] * 4
+
+
 def test_a_model_without_a_cache_has_none(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers not installed; extra oracle has it")
     config = PipelineConfig(model_path=folders.model(tmp_path / "bert", folders.BERT))
