@@ -270,7 +270,9 @@ def test_the_picture_is_to_scale_and_says_its_numbers(tiny: str) -> None:
     assert [int(row[1]) for row in rows[1:]] == [nbytes for _, nbytes in estimate.parts()]
     told = str(estimate).splitlines()
     assert told[0].endswith("fits")
-    assert any(line.split() == ["256", str(estimate.largest_batch(256))] for line in told)
+    for row in ((256, estimate.largest_batch(256)), (8, estimate.longest_length(8))):
+        assert any(line.split() == [str(one) for one in row] for line in told)
+        assert f"<tr><td>{row[0]}</td><td>{row[1]}</td></tr>" in page
 
 
 def test_too_much_is_told(tiny: str) -> None:
