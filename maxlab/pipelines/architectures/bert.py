@@ -203,7 +203,7 @@ def convert_safetensor_state_dict(
 
 _BERT = SupportedArchitecture(
     name="BertModel",
-    example_repo_ids=["sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"],
+    example_repo_ids=["sentence-transformers/all-MiniLM-L6-v2"],
     default_encoding=SupportedEncoding.float32,
     supported_encodings={SupportedEncoding.float32: []},
     pipeline_model=BertModel,

@@ -91,7 +91,7 @@ def kept_places(tokens: TensorValue, lengths: TensorValue, dtype: DType) -> Tens
 
 
 def hiding(kept: TensorValue) -> TensorValue:
-    """What is added to scores so that no token sees padding, of shape [texts, 1, 1, longest]."""
+    """The numbers that hide padding when added to scores, of shape [texts, 1, 1, longest]."""
     texts, longest = kept.shape
     return ops.reshape((1.0 - kept) * -1e30, (texts, 1, 1, longest))
 
@@ -123,6 +123,12 @@ class EncoderModel(PipelineModel[TextContext]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if len(self.devices) > 1:
+            raise UnsupportedError(
+                "ML169",
+                f"{type(self).__name__} runs on one device, and {len(self.devices)} are configured",
+                fix="name one in device_specs of the configuration",
+            )
         device = DeviceRef.from_device(self.devices[0])
         module = self.module(
             self.huggingface_config,

@@ -144,7 +144,7 @@ class Encoder(nn.Module):
         return x
 
     def _by_distance(self, x: TensorValue) -> TensorValue:
-        """What is added to scores by distance, of shape [1, heads, longest, longest]."""
+        """The numbers to add to scores by distance, of shape [1, heads, longest, longest]."""
         most = self._most
         table = ops.constant(buckets_of(np.arange(1 - most, most)), DType.int64, x.device)
         places = ops.range(0, x.shape[1], dtype=DType.int64, device=x.device)

@@ -16,6 +16,7 @@ pytest.importorskip("transformers", reason="transformers not installed")
 import torch
 import transformers
 
+from maxlab import driver
 from maxlab.errors import InputError, UnsupportedError
 from maxlab.graph.weights import SafetensorWeights
 from maxlab.graph.weights.writing import write_safetensors
@@ -130,6 +131,16 @@ def test_a_variant_that_is_not_computed_is_refused(
         embedded(registry, PipelineConfig(model_path=str(tmp_path)), TEXTS[:1])
     assert caught.value.code == "ML169"
     assert next(iter(entries)) in caught.value.what
+
+
+def test_several_devices_are_refused(tmp_path: Path, registry: PipelineRegistry) -> None:
+    encoder_folder(tmp_path)
+    with driver.virtual_cpus(2):
+        specs = [driver.DeviceSpec(0, "cpu"), driver.DeviceSpec(1, "cpu")]
+        config = PipelineConfig(model_path=str(tmp_path), device_specs=specs)
+        with pytest.raises(UnsupportedError) as caught:
+            embedded(registry, config, TEXTS[:1])
+    assert caught.value.code == "ML169"
 
 
 def test_distances_are_grouped_as_by_transformers() -> None:
