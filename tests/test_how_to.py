@@ -47,6 +47,7 @@ ELSEWHERE = {
     "how-to/check-a-gpu.md",
     "how-to/configure-a-pipeline.md",
     "how-to/load-weights.md",
+    "how-to/render-a-chat-template.md",
     "how-to/use-a-model-folder.md",
 }
 """Pages that tests of their own look at: they change more than a process, or need files."""

@@ -201,6 +201,7 @@ def _estimate(
         per_token = _cache_of_token(architecture, model, config, encoding, per_token)
     chunk = pipeline.prefill_chunk_size if pipeline.enable_chunked_prefill else None
     logits = shape.vocab * 4
+    echo = logits if pipeline.enable_echo else 0  # the probabilities of every token of a prompt
     return MemoryEstimate(
         device=name,
         free=free,
@@ -208,7 +209,7 @@ def _estimate(
         weights=_weights(model),
         fixed_activations=fixed,
         # An architecture that tells its activations tells all of them.
-        per_active_token=0 if fixed else shape.widest * element,
+        per_active_token=0 if fixed else shape.widest * element + echo,
         per_sequence=0 if fixed else logits,
         active_tokens=chunk if shape.cached else None,
         per_token=per_token,

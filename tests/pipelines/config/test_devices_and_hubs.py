@@ -37,6 +37,15 @@ def test_accelerators_are_taken_where_there_are_some(tiny: str, tmp_path: Path) 
         assert on_cpu.quantization_encoding is SupportedEncoding.float32
 
 
+def test_virtual_cpus_share_the_memory_of_the_host(tiny: str) -> None:
+    alone = PipelineConfig(model_path=tiny).estimate_memory().free
+    with driver.virtual_cpus(3):
+        specs = [DeviceSpec.cpu(n) for n in range(3)]
+        together = PipelineConfig(model_path=tiny, device_specs=specs).estimate_memory()
+    assert together.device == "cpu:0, cpu:1, cpu:2"
+    assert together.free < 2 * alone
+
+
 def test_a_model_of_a_hub_is_configured_from_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -200,7 +200,7 @@ def test_validators_see_each_context(make: Make) -> None:
 def test_pillow_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingPackageError, match="PIL") as caught:
+    with pytest.raises(MissingPackageError, match="pillow") as caught:
         images.open_image(b"", "an image")
     assert caught.value.code == "ML979"
 

@@ -1,4 +1,4 @@
-"""What tokenizers of texts and of images share: a tokenizer of transformers, and its limits."""
+"""The common part of tokenizers of texts and of images: that of transformers, and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a request before a model sees it: its template, its prompt and its tokens."""
+"""The way of a request before a model sees it: its template, its prompt and its tokens."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxlab.markup import visible
-from maxlab.pipelines.lib.tokenizer import sandbox
+from maxlab.pipelines.lib.tokenizer import packages, sandbox
+from maxlab.pipelines.lib.tokenizer.explaining_page import MOST_LINES, page
 from maxlab.pipelines.lib.tokenizer.templates import ChatTemplate
 from maxlab.tabular import Field, Tabular, aligned
 
-MOST_LINES = 40
-"""The most lines of a prompt, and the most tokens, that are shown without being asked for."""
 MARKS = ("⟦", "⟧")
-"""What stands around a special token in the text of a prompt."""
+"""The marks around a special token in the text of a prompt."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,14 @@ class PromptExplanation(Tabular):
         )
 
     def _repr_html_(self) -> str:
-        from maxlab.pipelines.lib.tokenizer.explaining_page import page
-
-        return page(self)
+        return page(
+            self.origin,
+            None if self.template is None else self.template.source,
+            self.parts(),
+            self.warnings,
+            self.summary(),
+            [(one.place, one.id, one.piece, one.text, one.special) for one in self.tokens],
+        )
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -209,10 +213,8 @@ def _about_tokens(delegate: Any, ids: Sequence[int], max_length: int | None) -> 
 def _about_template(
     delegate: Any, template: ChatTemplate, ids: Sequence[int], tools: Any, options: Collection[str]
 ) -> Iterable[str]:
-    from jinja2 import meta
-
     environment = sandbox.environment()
-    read = meta.find_undeclared_variables(environment.parse(template.source))
+    read = packages.jinja2().meta.find_undeclared_variables(environment.parse(template.source))
     if tools and "tools" not in read:
         yield "the template does not read tools: the model is not told of them"
     for name in sorted(set(options) - read - {"add_generation_prompt"}):
@@ -242,4 +244,4 @@ def _about_messages(messages: Sequence[Any], prompt: str, special: Sequence[str]
                 )
 
 
-__all__ = ["MARKS", "MOST_LINES", "PromptExplanation", "PromptToken", "explain"]
+__all__ = ["MARKS", "PromptExplanation", "PromptToken", "explain"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from maxlab.markup import escape
-from maxlab.pipelines.lib.tokenizer.explaining import (
-    MOST_LINES,
-    PromptExplanation,
-    PromptToken,
-)
 
 MOST_TOKENS = 2000
 """The most tokens that a page has."""
+MOST_LINES = 40
+"""The most lines of a prompt, and the most tokens, that are shown without being asked for."""
 # Colours come from the page; those of their own are between light and dark.
 _STYLE = (
     ".maxlab-prompt{font-size:.9em;color:inherit;max-width:100%}"
@@ -28,38 +27,43 @@ _STYLE = (
 )
 
 
-def page(found: PromptExplanation) -> str:
+def page(
+    origin: str,
+    template: str | None,
+    parts: Iterable[tuple[str, bool]],
+    warnings: Iterable[str],
+    summary: str,
+    tokens: Sequence[tuple[int, int, str, str, bool]],
+) -> str:
     """The template's origin, the prompt with special tokens marked, warnings, and the tokens.
 
     Long prompts, the template and the tokens are folded.
 
     Args:
-        found: The explanation.
+        origin: Where the template came from.
+        template: Its text, if there is one.
+        parts: The prompt in parts, each with whether it is a special token.
+        warnings: What is odd, a sentence each.
+        summary: The number of tokens, in words.
+        tokens: The place, id, piece and text of each token, and whether it is special.
     """
+    texts = list(parts)
+    plain = "".join(text for text, _ in texts)
+    lines = plain.count("\n") + 1
     prompt = "".join(
-        f"<mark>{escape(text)}</mark>" if special else escape(text)
-        for text, special in found.parts()
+        f"<mark>{escape(text)}</mark>" if special else escape(text) for text, special in texts
     )
-    lines = found.prompt.count("\n") + 1
-    folded = lines > MOST_LINES or len(found.prompt) > 100 * MOST_LINES
-    warnings = "".join(
-        f'<div class="warning" role="note">⚠ {escape(one)}</div>' for one in found.warnings
-    )
-    template = (
-        ""
-        if found.template is None
-        else _folded("the template's text", f"<pre>{escape(found.template.source)}</pre>")
+    prompt = f"<pre>{prompt}</pre>"
+    if lines > MOST_LINES or len(plain) > 100 * MOST_LINES:
+        prompt = _folded(f"the prompt, {lines} lines", prompt)
+    notes = "".join(f'<div class="warning" role="note">⚠ {escape(one)}</div>' for one in warnings)
+    source = (
+        "" if template is None else _folded("the template's text", f"<pre>{escape(template)}</pre>")
     )
     return (
         f'<style>{_STYLE}</style><div class="maxlab-prompt"><div><b>Template</b> '
-        f"{escape(found.origin)}</div>{template}{warnings}"
-        + (
-            _folded(f"the prompt, {lines} lines", f"<pre>{prompt}</pre>")
-            if folded
-            else f"<pre>{prompt}</pre>"
-        )
-        + _folded(found.summary(), _table(found), len(found.tokens) <= MOST_LINES)
-        + "</div>"
+        f"{escape(origin)}</div>{source}{notes}{prompt}"
+        f"{_folded(summary, _table(tokens), len(tokens) <= MOST_LINES)}</div>"
     )
 
 
@@ -69,24 +73,26 @@ def _folded(title: str, inner: str, is_open: bool = False) -> str:
     )
 
 
-def _table(found: PromptExplanation) -> str:
-    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in found._heads())
-    rows = "".join(map(_row, found.tokens[:MOST_TOKENS]))
-    left = len(found.tokens) - MOST_TOKENS
+def _table(tokens: Sequence[tuple[int, int, str, str, bool]]) -> str:
+    heads = "".join(
+        f'<th scope="col">{head}</th>' for head in ("place", "id", "piece", "text", "special")
+    )
+    rows = "".join(_row(*token) for token in tokens[:MOST_TOKENS])
+    left = len(tokens) - MOST_TOKENS
     more = f"<div>and {left} more: table(None), to_csv()</div>" if left > 0 else ""
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
 
-def _row(token: PromptToken) -> str:
-    piece = escape(token.piece)
+def _row(place: int, number: int, piece: str, text: str, special: bool) -> str:
+    name = escape(piece)
     cells = (
-        str(token.place),
-        str(token.id),
-        f"<mark>{piece}</mark>" if token.special else piece,
-        escape(repr(token.text)),
-        "yes" if token.special else "",
+        str(place),
+        str(number),
+        f"<mark>{name}</mark>" if special else name,
+        escape(repr(text)),
+        "yes" if special else "",
     )
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-__all__ = ["MOST_TOKENS", "page"]
+__all__ = ["MOST_LINES", "MOST_TOKENS", "page"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from maxlab.errors import InputError, MaxlabError, shown
 from maxlab.interfaces import ImageMetadata
-from maxlab.pipelines.lib.tokenizer.packages import needed
+from maxlab.pipelines.lib.tokenizer import packages
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 """The formats that are read; others have decoders that run programs, or that nobody needs here."""
@@ -36,16 +36,15 @@ def open_image(data: bytes, where: str) -> Any:
             pixels.
         MissingPackageError: ML979, Pillow is not installed.
     """
-    pillow = needed("PIL.Image", "an image of a request")
-    turned = needed("PIL.ImageOps", "an image of a request").exif_transpose
+    reader, changes = packages.pillow()
     if len(data) > MOST_BYTES:
         raise _refused(where, f"at most {MOST_BYTES:,} bytes", f"{len(data):,}")
     try:
-        image = pillow.open(io.BytesIO(data), formats=FORMATS)
+        image = reader.open(io.BytesIO(data), formats=FORMATS)
         if (pixels := image.width * image.height) > MOST_PIXELS:
             raise _refused(where, f"at most {MOST_PIXELS:,} pixels", f"{pixels:,}")
         image.load()
-        return turned(image).convert("RGB")
+        return changes.exif_transpose(image).convert("RGB")
     except MaxlabError:
         raise
     except Exception as error:  # each format of Pillow has errors of its own

@@ -205,7 +205,7 @@ class TextAndVisionTokenizer(PretrainedTokenizer):
     def _process(
         self, request: TextGenerationRequest, prompt: Any, special: bool
     ) -> Mapping[str, Any]:
-        """What the model's processor makes of a prompt and of the request's images.
+        """The output of the model's processor for a prompt and the request's images.
 
         Raises:
             InputError: ML162, an image cannot be read, or the processor fails.
