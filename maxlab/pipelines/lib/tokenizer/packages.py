@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from functools import cache
+from importlib import import_module, metadata
 from typing import Any
 
 from maxlab.errors import MissingPackageError
+
+SAFE_JINJA = (3, 1, 6)
+"""The first version of jinja2 from whose sandbox no way out is known."""
 
 
 @contextmanager
@@ -28,11 +33,13 @@ def _needed_by(what: str, package: str) -> Iterator[None]:
         ) from error
 
 
+@cache
 def jinja2() -> Any:
     """The package jinja2, with the modules of it that templates need.
 
     Raises:
-        MissingPackageError: ML979, it is not installed (an ImportError).
+        MissingPackageError: ML979, it is not installed, or older than `SAFE_JINJA` (an
+            ImportError).
     """
     with _needed_by("a chat template", "jinja2"):
         import_module("jinja2.ext")
@@ -41,7 +48,17 @@ def jinja2() -> Any:
         import_module("jinja2.sandbox")
         import_module("jinja2.utils")
         import_module("jinja2.visitor")
-        return import_module("jinja2")
+        found = import_module("jinja2")
+    version = tuple(int(part) for part in re.findall(r"\d+", metadata.version("jinja2"))[:3])
+    if version < SAFE_JINJA:
+        wanted = ".".join(map(str, SAFE_JINJA))
+        raise MissingPackageError(
+            "ML979",
+            f"a chat template needs jinja2 {wanted} or later ≠ {metadata.version('jinja2')} found",
+            why=["templates can leave the sandbox of older versions"],
+            fix='pip install --upgrade "maxlab[llm]"',
+        )
+    return found
 
 
 def transformers() -> Any:
@@ -64,4 +81,4 @@ def pillow() -> tuple[Any, Any]:
         return import_module("PIL.Image"), import_module("PIL.ImageOps")
 
 
-__all__ = ["jinja2", "pillow", "transformers"]
+__all__ = ["SAFE_JINJA", "jinja2", "pillow", "transformers"]
