@@ -1,4 +1,4 @@
-"""The part of the registry of architectures that configurations ask; the registry is made above them.
+"""The part of the registry of architectures that configurations ask. It is made above them.
 
 The registry hands itself over with `use_registry` when it is imported. An architecture can be
 registered only after that, so a configuration that finds no registry has no architecture either.
