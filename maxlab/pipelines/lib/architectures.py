@@ -1,4 +1,4 @@
-"""The part of the registry of architectures that configurations ask. It is made above them.
+"""The questions that configurations ask the registry of architectures, which is made above them.
 
 The registry hands itself over with `use_registry` when it is imported. An architecture can be
 registered only after that, so a configuration that finds no registry has no architecture either.
