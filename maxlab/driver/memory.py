@@ -7,10 +7,10 @@ memory, which cost more than many kernels. At most `POOL_BYTES` are kept for reu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from maxlab.errors import DeviceError
+from maxlab.records import dataclass
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.loader import libc
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,7 @@ from maxlab.engine.segments import (
     TransferSegment,
 )
 from maxlab.engine.whole import Outputs
+from maxlab.records import dataclass
 from maxlab.toolchain.interrupts import STOPPED
 
 MAX_LATER = 16

@@ -8,7 +8,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
+from maxlab.records import dataclass
 from maxlab.toolchain import Runtime
 from maxlab.toolchain.interrupts import STOPPED, raised
 

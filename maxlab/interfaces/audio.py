@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from maxlab.interfaces.contexts import BaseContext
 from maxlab.interfaces.outputs import STATUS, GenerationStatus
 from maxlab.interfaces.requests import ID, Request, RequestID
 from maxlab.interfaces.sampling import PARAMS, SamplingParams
+from maxlab.records import dataclass
 
 MOST_CHARACTERS = 4096
 """The longest text that a request for speech takes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -13,6 +12,7 @@ from maxlab.interfaces import fields
 from maxlab.interfaces.batches import BATCHES, PipelineInputs, distinct, merged
 from maxlab.interfaces.contexts import BaseContext
 from maxlab.interfaces.requests import RequestID
+from maxlab.records import dataclass
 
 
 @runtime_checkable

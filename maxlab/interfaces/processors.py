@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from maxlab.interfaces.contexts import TextGenerationContext
+from maxlab.records import dataclass
 
 if TYPE_CHECKING:
     # Arguments of functions in one process: nothing here is decoded, and importing it is slow.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from maxlab.interfaces import fields
+from maxlab.records import dataclass
 
 
 def _new() -> str:

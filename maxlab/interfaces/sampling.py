@@ -7,12 +7,13 @@ import logging
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from maxlab.interfaces import fields
+from maxlab.records import dataclass
 
 _LOG = logging.getLogger(__name__)
 MOST_TOP_K = 255

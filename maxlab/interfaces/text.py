@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypedDict, TypeVar, get_args
 
@@ -12,6 +12,7 @@ from maxlab.interfaces.batches import BATCHES, PipelineInputs, distinct, merged
 from maxlab.interfaces.contexts import TextGenerationContext
 from maxlab.interfaces.requests import Request, RequestID
 from maxlab.interfaces.sampling import PARAMS, SamplingParams
+from maxlab.records import dataclass
 
 TextGenerationContextType = TypeVar("TextGenerationContextType", bound=TextGenerationContext)
 

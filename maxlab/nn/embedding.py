@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from maxlab.dtype import DType
@@ -12,6 +11,7 @@ from maxlab.habits import fitting
 from maxlab.nn.calls import Layer
 from maxlab.nn.linear import check_size, refuse_quantization
 from maxlab.nn.module import Module
+from maxlab.records import dataclass
 
 
 class Embedding(Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from maxlab.dtype import DType
@@ -12,6 +11,7 @@ from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
 from maxlab.graph.operands import as_dtype
 from maxlab.nn.calls import Layer
 from maxlab.nn.module import Module
+from maxlab.records import dataclass
 
 
 def check_size(what: str, name: str, value: int | None) -> int:

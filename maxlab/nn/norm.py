@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from maxlab.habits import fitting
 from maxlab.nn.calls import Layer
 from maxlab.nn.linear import check_size, first_device, no_shards
 from maxlab.nn.module import Module
+from maxlab.records import dataclass
 
 
 def _positive(what: str, eps: float) -> float:

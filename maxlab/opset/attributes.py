@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from maxlab.errors import shown
 from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Poly, Shape, Type
 from maxlab.ir.core import Call
 from maxlab.ir.types import FilterLayout
+from maxlab.records import dataclass
 
 AttributeKind = Literal[
     "bool",

@@ -28,7 +28,7 @@ Lowering kinds:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Required, TypedDict, Unpack
 
 import numpy as np
@@ -45,6 +45,7 @@ from maxlab.opset.facts import FAMILIES, Chapter, Family, Foreign, Role, ScalarT
 from maxlab.opset.faults import Fault
 from maxlab.opset.identities import Identity
 from maxlab.opset.kernel import Site
+from maxlab.records import dataclass
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]

@@ -29,7 +29,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -44,6 +43,7 @@ from maxlab.errors import (
     unlisted,
 )
 from maxlab.habits import fitting
+from maxlab.records import dataclass
 from maxlab.toolchain import eviction, processes
 from maxlab.toolchain.private import private_folder
 from maxlab.toolchain.seals import (

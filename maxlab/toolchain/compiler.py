@@ -17,11 +17,11 @@ import shutil
 import stat
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.config import config
 from maxlab.errors import ToolchainError
+from maxlab.records import dataclass
 from maxlab.toolchain import processes, zig
 
 CANDIDATES = ("gcc", "cc", "clang")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
 
+from maxlab.records import dataclass
 from maxlab.toolchain.compiler import Compiler
 
 # gcc at -O1 vectorises only loops that carry `#pragma omp simd`, which the generated ones

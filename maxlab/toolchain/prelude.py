@@ -11,10 +11,10 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.errors import ToolchainError
+from maxlab.records import dataclass
 
 _SECTION = re.compile(
     r"^// @section (?P<name>\w+)(?: needs (?P<needs>[\w ,]+))?\n(?P<text>.*?)^// @end\b",
