@@ -46,8 +46,8 @@ from maxlab.errors import (
     shown,
 )
 from maxlab.graph import Graph
-from maxlab.graph.conflicts import warn_of_conflicts
 from maxlab.graph.kernel_library import gathered
+from maxlab.graph.tables import CONFLICTS
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
 from maxlab.opset import lookup
@@ -377,7 +377,10 @@ class InferenceSession(Whole):
                 f"load takes a Graph or a path, got {type(model).__name__}",
                 fix=_loaded_by(model),
             )
-        warn_of_conflicts(graph.function, "loaded")
+        if graph.function.notes.get(CONFLICTS):
+            from maxlab.graph.conflicts import warn_of_conflicts
+
+            warn_of_conflicts(graph.function, "loaded")
         function = with_kernels(graph, [custom_extensions, custom_ops_path, self._kernel_library])
         devices = devices_of(function, self._devices)
         if guarding is not None:
