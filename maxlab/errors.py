@@ -474,7 +474,7 @@ def elsewhere(
     they do not have what there is instead, for any other what ``other`` gives, or the nearest
     names."""
     for name, fix in hints.items():
-        if not hasattr(kind, name):
+        if not any(name in vars(one) for one in (*kind.__mro__, *type(kind).__mro__)):
             what = f"{owner} has no attribute {name!r}"
             setattr(kind, name, Elsewhere("ML964", what, fix))
     nearest(kind, owner, other)

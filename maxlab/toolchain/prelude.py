@@ -8,11 +8,11 @@ compiling a small kernel. They get those sections of ``kernels/c/prelude.h``, an
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.records import dataclass
 
@@ -65,7 +65,7 @@ class Prelude:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+        self.digest = blake2b(text.encode(), digest_size=4).hexdigest()
 
     @functools.cached_property
     def sections(self) -> dict[str, Section]:

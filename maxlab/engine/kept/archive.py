@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import Any
 
@@ -104,6 +103,8 @@ class Archive:
             raise damaged(self.path, f"its {MANIFEST} has {nbytes} bytes")
         text: bytes = self.memory[begin : begin + nbytes]
         made = read_manifest(text, self.path)
+        import hashlib
+
         if hashlib.sha256(text).hexdigest() != self.digest:
             raise changed(self.path, MANIFEST)
         for name, entry in made.members.items():
@@ -143,6 +144,8 @@ class Archive:
         """
         begin, nbytes = self.place(name)
         data: bytes = self.memory[begin : begin + nbytes]
+        import hashlib
+
         if hashlib.sha256(data).hexdigest() != self._entry(name).sha256:
             raise changed(self.path, name)
         return data
@@ -155,6 +158,8 @@ class Archive:
             ParseError: ML512, there is none; ML514, its bytes are others.
         """
         begin, nbytes = self.place(name)
+        import hashlib
+
         digest = hashlib.sha256()
         for at in range(begin, begin + nbytes, _STEP):
             digest.update(self.memory[at : min(at + _STEP, begin + nbytes)])
