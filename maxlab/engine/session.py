@@ -399,7 +399,7 @@ class InferenceSession(Whole):
             compiled = cached.load(function, chosen)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
                 compiled.guard = Guarding(guarding, self.beside, compiled)
-            own_weights = graph.document.weights
+            own_weights = graph.kept_weights
             if own_weights:  # what is not given is what the document of the graph keeps
                 registry = ChainMap(dict(registry), own_weights)
             return self._model(compiled, graph, registry, devices)

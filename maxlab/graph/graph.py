@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -722,6 +730,12 @@ class Graph(trace.Displayed):
         if self._notes is None:
             self._notes = Notes()
         return Document(self, self._notes)
+
+    @property
+    def kept_weights(self) -> MutableMapping[str, Any]:
+        """The numbers of weights that ``document`` keeps, by the names of the weights; empty where
+        nobody has asked for one."""
+        return {} if self._notes is None else self.document.weights
 
     def edit(self, *, height: int = 560) -> Any:
         """A view of the graph with editing on, as the last line of a cell shows it: what is changed
