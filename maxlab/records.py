@@ -1,9 +1,9 @@
 """`dataclass` as Python's, for classes that are defined when a process starts.
 
 Python's writes the methods of a class as text and compiles up to six of them, about 0.3 ms for each
-class, whether anybody makes an object of it or not. This one compiles a method when it is first
-looked up. Type checkers see Python's. Objects, fields, signatures and errors are the same;
-`dataclasses.fields`, ``replace`` and ``asdict`` work.
+class, whether anybody makes an object of it or not. This one compiles a method when it has been
+called `CALLS` times, or when something looks at it. Type checkers see Python's. Objects, fields,
+signatures and errors are the same; `dataclasses.fields`, ``replace`` and ``asdict`` work.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from operator import attrgetter
 from reprlib import recursive_repr
-from types import MemberDescriptorType
+from types import MemberDescriptorType, MethodType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,15 +73,16 @@ def _made(
     if init:
         _require_order(made, known)
         if "__init__" not in own:
-            made.__init__ = _Later(made, "__init__", _init_of_frozen if frozen else _init)
+            make = _init_of_frozen if frozen else _init
+            made.__init__ = _Later(made, "__init__", make, _slow_init)
     if repr and "__repr__" not in own:
         made.__repr__ = _Later(made, "__repr__", _repr)
     # Python has set ``__hash__`` to None for a class that has ``__eq__`` alone.
     has_hash = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
     if eq and "__eq__" not in own:
-        made.__eq__ = _Later(made, "__eq__", _eq)
+        made.__eq__ = _Later(made, "__eq__", _eq, _slow_eq)
     if eq and not has_hash:
-        made.__hash__ = _Later(made, "__hash__", _hash) if frozen else None
+        made.__hash__ = _Later(made, "__hash__", _hash, _slow_hash) if frozen else None
     if frozen:
         _freeze(made, frozenset([field.name for field in known]))
         if slots:
@@ -120,20 +122,117 @@ def _require_order(cls: type, known: tuple[Field[Any], ...]) -> None:
 
 
 # ---------------------------------------------------------------- methods that are compiled later
-class _Later:
-    """Stands for a method of a class until something looks it up."""
+CALLS = 32
+"""Calls of a method before it is compiled, which takes as long as so many slow ones."""
 
-    def __init__(self, cls: type, name: str, make: Callable[[type], Any]) -> None:
+Slow = Callable[..., Any]
+
+
+class _Later:
+    """Stands for a method of a class until it has been called often, or something looks at it.
+
+    Args:
+        cls: The class.
+        name: The name of the method.
+        make: Compiles the method.
+        slow: Makes a function that does the same and takes longer; it is given what compiles the
+            method, for calls that it cannot do.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        name: str,
+        make: Callable[[type], Any],
+        slow: Callable[[type, Callable[[], Any]], Slow] | None = None,
+    ) -> None:
         self._cls = cls
         self._name = name
         self._make = make
+        self._slow = slow
+        self._does: Slow | None = None
+        self._left = CALLS if slow is not None else 0
 
     def __get__(self, object: Any, owner: type | None = None) -> Any:
+        if object is None or self._left <= 0 or self._slow is None:
+            return self._made().__get__(object, owner)
+        self._left -= 1
+        if self._does is None:
+            self._does = self._slow(self._cls, self._made)
+        return MethodType(self._does, object)
+
+    def _made(self) -> Any:
+        """The method, which from now on stands in the class."""
         made = self._make(self._cls)
         made.__qualname__ = f"{self._cls.__qualname__}.{self._name}"
         if vars(self._cls).get(self._name) is self:  # not another one since
             setattr(self._cls, self._name, made)
-        return made.__get__(object, owner)
+        return made
+
+
+def _slow_init(cls: type, compiled: Callable[[], Any]) -> Slow:
+    known = fields(cls)
+    given = [field.name for field in known if field.init and not field.kw_only]
+    by_name = {field.name for field in known if field.init}
+    required = {field.name for field in known if field.init and _is_required(field)}
+    places = [
+        (field, member.__set__ if isinstance(member, MemberDescriptorType) else None)
+        for field in known
+        for member in (getattr(cls, field.name, None),)
+    ]
+    has_more = hasattr(cls, "__post_init__")
+
+    def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        values = dict(zip(given, args, strict=False))
+        if kwargs:
+            fits = by_name.issuperset(kwargs) and kwargs.keys().isdisjoint(values)
+            values.update(kwargs)
+        else:
+            fits = True
+        if not fits or len(args) > len(given) or not required <= values.keys():
+            compiled()(self, *args, **kwargs)  # raises as Python does
+            return
+        for field, put in places:
+            name = field.name
+            if name in values:
+                value = values[name]
+            elif field.default_factory is not MISSING:
+                value = field.default_factory()
+            elif field.default is MISSING or (put is None and not field.init):
+                continue
+            else:
+                value = field.default
+            if put is None:
+                object.__setattr__(self, name, value)
+            else:
+                put(self, value)
+        if has_more:
+            self.__post_init__()
+
+    return init
+
+
+def _values(names: list[str]) -> Callable[[Any], Any]:
+    """A function that gives the tuple of the attributes ``names`` of an object."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda one: tuple([getattr(one, name) for name in names])
+
+
+def _slow_eq(cls: type, compiled: Callable[[], Any]) -> Slow:
+    values = _values(_compared(cls))
+
+    def eq(self: Any, other: Any) -> Any:
+        if other.__class__ is self.__class__:
+            return values(self) == values(other)
+        return NotImplemented
+
+    return eq
+
+
+def _slow_hash(cls: type, compiled: Callable[[], Any]) -> Slow:
+    values = _values(_hashed(cls))
+    return lambda self: hash(values(self))
 
 
 def _compiled(cls: type, head: str, body: str, **names: Any) -> Any:
@@ -208,24 +307,30 @@ def _repr(cls: type) -> Any:
     return recursive_repr()(_compiled(cls, "__repr__(self)", body))
 
 
-def _values(receiver: str, names: list[str]) -> str:
+def _compared(cls: type) -> list[str]:
+    return [field.name for field in fields(cls) if field.compare]
+
+
+def _hashed(cls: type) -> list[str]:
+    return [f.name for f in fields(cls) if (f.compare if f.hash is None else f.hash)]
+
+
+def _text(receiver: str, names: list[str]) -> str:
     """The text of a tuple of attributes."""
     return "(" + "".join([f"{receiver}.{name}, " for name in names]) + ")"
 
 
 def _eq(cls: type) -> Any:
-    names = [field.name for field in fields(cls) if field.compare]
+    names = _compared(cls)
     body = (
         " if other.__class__ is self.__class__:\n"
-        f"  return {_values('self', names)} == {_values('other', names)}\n return NotImplemented"
+        f"  return {_text('self', names)} == {_text('other', names)}\n return NotImplemented"
     )
     return _compiled(cls, "__eq__(self, other)", body)
 
 
 def _hash(cls: type) -> Any:
-    known = fields(cls)
-    names = [f.name for f in known if (f.compare if f.hash is None else f.hash)]
-    return _compiled(cls, "__hash__(self)", f" return hash({_values('self', names)})")
+    return _compiled(cls, "__hash__(self)", f" return hash({_text('self', _hashed(cls))})")
 
 
 # ---------------------------------------------------------------- methods of frozen classes

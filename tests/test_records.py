@@ -187,16 +187,7 @@ def change(made: Any, name: str) -> Any:
 
 def seen(cls: Any) -> list[Any]:
     """What can be seen of ``cls`` and of objects of it."""
-    found: list[Any] = [
-        str(inspect.signature(cls)),
-        str(inspect.signature(cls.__init__)),
-        cls.__init__.__annotations__ if "__init__" in vars(cls) else None,
-        [(f.name, f.type, f.init, f.repr, f.compare, f.kw_only) for f in dataclasses.fields(cls)],
-        cls.__match_args__,
-        vars(cls).get("__slots__"),
-        cls.__hash__ is None,
-        [getattr(cls, name).__qualname__ for name in ("__init__", "__repr__", "__eq__")],
-    ]
+    found: list[Any] = []
     objects = [outcome(cls, *given, **names) for given, names in GIVEN]
     for kind, made in objects:
         if kind != "gives":
@@ -216,14 +207,32 @@ def seen(cls: Any) -> list[Any]:
             outcome(operator.lt, made, made),
             outcome(vars, made),
         ]
-        if cls.__hash__ is not object.__hash__ and "nan" not in repr(made):
+        if vars(cls).get("__hash__") is not None and "nan" not in repr(made):
             found.append(outcome(hash, made))
-    return found
+    # What looks at methods comes last: it compiles them.
+    return [
+        *found,
+        str(inspect.signature(cls)),
+        str(inspect.signature(cls.__init__)),
+        cls.__init__.__annotations__ if "__init__" in vars(cls) else None,
+        [(f.name, f.type, f.init, f.repr, f.compare, f.kw_only) for f in dataclasses.fields(cls)],
+        cls.__match_args__,
+        vars(cls).get("__slots__"),
+        cls.__hash__ is None,
+        [getattr(cls, name).__qualname__ for name in ("__init__", "__repr__", "__eq__")],
+    ]
 
 
+@pytest.mark.parametrize("calls", [0, 3, 10_000], ids=["at once", "soon", "never"])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda given: "+".join(given) or "none")
 @pytest.mark.parametrize("make", TABLE)
-def test_a_class_is_as_pythons(make: Callable[..., type], options: dict[str, bool]) -> None:
+def test_a_class_is_as_pythons(
+    make: Callable[..., type],
+    options: dict[str, bool],
+    calls: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(records, "CALLS", calls)  # a method is compiled then, or if it is looked at
     made = {name: outcome(make, maker, **options) for name, maker in MAKERS.items()}
     kinds = {kind for kind, _ in made.values()}
     assert len(kinds) == 1, made
@@ -337,10 +346,10 @@ def test_threads_that_make_the_first_object_at_once_agree() -> None:
         assert all(one == made[0] for one in made)
 
 
-def test_nothing_is_compiled_before_an_object_is_made() -> None:
+def test_a_method_is_compiled_when_it_was_called_often() -> None:
     program = (
-        "import builtins, dataclasses\n"
-        "from maxlab.records import dataclass\n"
+        "import builtins\n"
+        "from maxlab.records import CALLS, dataclass\n"
         "compiled = []\n"
         "before = builtins.exec\n"
         "builtins.exec = lambda *given: (compiled.append(given[0]), before(*given))[1]\n"
@@ -348,13 +357,14 @@ def test_nothing_is_compiled_before_an_object_is_made() -> None:
         "class Made:\n"
         "    '''Numbers.'''\n"
         "    a: int\n"
+        "made = [Made(n) for n in range(CALLS)]\n"
         "print(len(compiled))\n"
-        "Made(1), Made(2)\n"
-        "print(len(compiled))\n"
-        "Made(1) == Made(2), Made(1) != Made(3)\n"
-        "print(len(compiled))\n"
+        "assert [one.a for one in made] == list(range(CALLS))\n"
+        "Made(1)\n"
+        "print(len(compiled), Made(1) == Made(1), Made(1) != Made(2))\n"
+        "print(len({*made, *made}) == CALLS, len(compiled))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["0", "1", "2"]
+    assert done.stdout.split("\n")[:3] == ["0", "1 True True", "True 2"]

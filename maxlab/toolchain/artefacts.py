@@ -62,9 +62,9 @@ _BUILD = "build-"
 _BUILDS = 4
 _TRIES = 100
 PARTS = ("text", "prelude", "flags", "compiler", "cpu")
-ENDINGS = (".so", ".plan", ".seen")
-"""How the names of artefacts end: libraries, plans of graphs, and notes of files that were found to
-be whole."""
+ENDINGS = (".so", ".plan", ".seen", ".version")
+"""How the names of artefacts end: libraries, plans of graphs, notes of files that were found to be
+whole, and notes of what compilers say of themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,24 @@ class SeenKey:
         return f"{self.text}.seen"
 
 
-AnyKey = Key | PlanKey | SeenKey
+@dataclass(frozen=True, slots=True)
+class VersionKey:
+    """The digest that names the note of what a compiler says of itself.
+
+    Attributes:
+        text: Of what stays the same while the program does.
+    """
+
+    text: str
+
+    parts: ClassVar[tuple[str, ...]] = ("text",)
+
+    def filename(self) -> str:
+        """The file name inside its folder."""
+        return f"{self.text}.version"
+
+
+AnyKey = Key | PlanKey | SeenKey | VersionKey
 
 
 class CacheInfo(NamedTuple):

@@ -21,7 +21,7 @@ from maxlab.config import config
 from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.records import dataclass
-from maxlab.toolchain import processes, zig
+from maxlab.toolchain import processes, versions, zig
 
 CANDIDATES = ("gcc", "cc", "clang")
 INSTALL_HINT = (
@@ -208,6 +208,16 @@ def _not_found(wanted: str, what: str) -> ToolchainError:
 
 
 def _identify(command: tuple[str, ...], path: str) -> Compiler:
+    key = versions.key_of(command, path)
+    told = versions.recall(key)
+    if told is None:
+        told = _asked(command)
+        versions.keep(key, path, told)
+    return Compiler(command, path, told.version, told.family, cpu_digest(), platform.machine())
+
+
+def _asked(command: tuple[str, ...]) -> versions.Told:
+    """What ``command`` says of itself."""
     done = run([*command, "--version"], timeout_s=VERSION_TIMEOUT_S)
     lines = done.output.splitlines()
     if done.code != 0 or not lines:
@@ -222,7 +232,7 @@ def _identify(command: tuple[str, ...], path: str) -> Compiler:
     if zig.is_zig(command):
         own = run([command[0], "version"], timeout_s=VERSION_TIMEOUT_S).output.strip()
         family, version = "zig", f"zig {own}, {version}"
-    return Compiler(command, path, version, family, cpu_digest(), platform.machine())
+    return versions.Told(version, family)
 
 
 @functools.cache
