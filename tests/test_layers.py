@@ -38,6 +38,7 @@ GROUND = frozenset(
         "habits",
         "markup",
         "records",
+        "digests",
     }
 )
 _IR = GROUND | {"ir"}
@@ -66,6 +67,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "habits": GROUND,
     "markup": GROUND,
     "records": GROUND,
+    "digests": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.

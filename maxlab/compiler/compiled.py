@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
+from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.errors import GraphError
@@ -223,15 +224,15 @@ def compilable(function: Function, options: Options) -> Function:
         GraphError: ML322, it has no output; ML784, two kernels declare one opaque type otherwise.
         ArgumentError: ML626, ``options`` name what it does not have.
     """
-    from maxlab.compiler.handles import numbered
-    from maxlab.compiler.marking import check_ids
-
     if function.output is None:
         raise GraphError(
             "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"
         )
     function = numbered(function)
-    check_ids(function, options)
+    if options.apart:
+        from maxlab.compiler.marking import check_ids
+
+        check_ids(function, options)
     return function
 
 
