@@ -14,7 +14,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
-from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.errors import GraphError
@@ -224,6 +223,8 @@ def compilable(function: Function, options: Options) -> Function:
         GraphError: ML322, it has no output; ML784, two kernels declare one opaque type otherwise.
         ArgumentError: ML626, ``options`` name what it does not have.
     """
+    from maxlab.compiler.handles import numbered
+
     if function.output is None:
         raise GraphError(
             "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"
