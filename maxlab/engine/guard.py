@@ -20,7 +20,7 @@ import mmap
 import signal
 import threading
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,13 @@ from maxlab.errors import (
     ExecutionError,
     MaxlabError,
 )
-from maxlab.ir import Function
 from maxlab.records import dataclass
 from maxlab.toolchain import guarded
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.child import Child, ChildEndedError, signal_name
+
+if TYPE_CHECKING:
+    from maxlab.ir import Function
 
 Array = np.ndarray[Any, Any]
 

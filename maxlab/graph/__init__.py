@@ -83,13 +83,13 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """The object of this name, imported now."""
         if name == "Document":
-            from maxlab.graph import document as place
+            import maxlab.graph.document as place
         elif name == "Editor":
-            from maxlab.graph import editing as place
+            import maxlab.graph.editing as place
         elif name in ("Case", "Goal", "Lesson"):
-            from maxlab.graph import lesson as place
+            import maxlab.graph.lesson as place
         elif name in ("Comment", "Draft", "Place"):
-            from maxlab.graph import notes as place
+            import maxlab.graph.notes as place
         elif name == "weights":
             import maxlab.graph.weights as found
 
