@@ -46,20 +46,25 @@ COMPILING = {
     f"maxlab.compiler.{name}"
     for name in ("passes", "codegen", "schedule", "planner", "lower", "compiling", "steps_host")
 }
+KEEPING = {
+    f"maxlab.engine.kept.{name}" for name in ("archive", "manifest", "opening", "loading", "saving")
+}
 STARTS: dict[str, tuple[str, set[str]]] = {
     "maxlab": ("import maxlab", PROCESSES | READERS | {"numpy", "hashlib", "shutil", "json"}),
     "interfaces": ("import maxlab.interfaces", {"hashlib", "maxlab.driver", "maxlab.toolchain"}),
     "graph": (
         "import maxlab.graph, maxlab.engine.session",
-        PROCESSES | READERS | EDITING | USERS_KERNELS | COMPILING | {"hashlib", "shutil"},
+        PROCESSES | READERS | EDITING | USERS_KERNELS | COMPILING | KEEPING
+        | {"hashlib", "shutil"},
     ),
     "tensor": (
         "import maxlab.experimental.tensor",
-        PROCESSES | READERS | EDITING | USERS_KERNELS | COMPILING | {"hashlib", "shutil"},
+        PROCESSES | READERS | EDITING | USERS_KERNELS | COMPILING | KEEPING
+        | {"hashlib", "shutil"},
     ),
     "a chain that is seen": (
         CHAIN,
-        PROCESSES | READERS | EDITING | USERS_KERNELS | COMPILING | {"hashlib"},
+        PROCESSES | READERS | EDITING | USERS_KERNELS | COMPILING | KEEPING | {"hashlib"},
     ),
     "a kept model": (
         KEPT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any
 
@@ -103,8 +104,6 @@ class Archive:
             raise damaged(self.path, f"its {MANIFEST} has {nbytes} bytes")
         text: bytes = self.memory[begin : begin + nbytes]
         made = read_manifest(text, self.path)
-        import hashlib
-
         if hashlib.sha256(text).hexdigest() != self.digest:
             raise changed(self.path, MANIFEST)
         for name, entry in made.members.items():
@@ -144,8 +143,6 @@ class Archive:
         """
         begin, nbytes = self.place(name)
         data: bytes = self.memory[begin : begin + nbytes]
-        import hashlib
-
         if hashlib.sha256(data).hexdigest() != self._entry(name).sha256:
             raise changed(self.path, name)
         return data
@@ -158,8 +155,6 @@ class Archive:
             ParseError: ML512, there is none; ML514, its bytes are others.
         """
         begin, nbytes = self.place(name)
-        import hashlib
-
         digest = hashlib.sha256()
         for at in range(begin, begin + nbytes, _STEP):
             digest.update(self.memory[at : min(at + _STEP, begin + nbytes)])
