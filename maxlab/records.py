@@ -176,40 +176,43 @@ def _slow_init(cls: type, compiled: Callable[[], Any]) -> Slow:
     by_name = {field.name for field in known if field.init}
     required = {field.name for field in known if field.init and _is_required(field)}
     places = [
-        (field, member.__set__ if isinstance(member, MemberDescriptorType) else None)
+        (field.name, _putting(cls, field), field.default, field.default_factory, field.init)
         for field in known
-        for member in (getattr(cls, field.name, None),)
     ]
     has_more = hasattr(cls, "__post_init__")
 
     def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
-        values = dict(zip(given, args, strict=False))
-        if kwargs:
-            fits = by_name.issuperset(kwargs) and kwargs.keys().isdisjoint(values)
+        values = kwargs
+        if args:
+            values = dict(zip(given, args, strict=False))
+            if len(args) > len(given) or not values.keys().isdisjoint(kwargs):
+                compiled()(self, *args, **kwargs)  # raises as Python does
+                return
             values.update(kwargs)
-        else:
-            fits = True
-        if not fits or len(args) > len(given) or not required <= values.keys():
-            compiled()(self, *args, **kwargs)  # raises as Python does
+        if not required <= values.keys() <= by_name:
+            compiled()(self, *args, **kwargs)  # the same
             return
-        for field, put in places:
-            name = field.name
+        for name, (put, is_slot), default, factory, is_given in places:
             if name in values:
-                value = values[name]
-            elif field.default_factory is not MISSING:
-                value = field.default_factory()
-            elif field.default is MISSING or (put is None and not field.init):
-                continue
-            else:
-                value = field.default
-            if put is None:
-                object.__setattr__(self, name, value)
-            else:
-                put(self, value)
+                put(self, values[name])
+            elif factory is not MISSING:
+                put(self, factory())
+            elif default is not MISSING and (is_slot or is_given):
+                put(self, default)
         if has_more:
             self.__post_init__()
 
     return init
+
+
+def _putting(cls: type, field: Field[Any]) -> tuple[Callable[[Any, Any], None], bool]:
+    """A function that sets ``field`` of an object of ``cls``, frozen or not, and whether it has a
+    slot."""
+    name = field.name
+    member = getattr(cls, name, None)
+    if isinstance(member, MemberDescriptorType):
+        return member.__set__, True
+    return lambda one, value: object.__setattr__(one, name, value), False
 
 
 def _values(names: list[str]) -> Callable[[Any], Any]:

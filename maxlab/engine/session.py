@@ -359,20 +359,7 @@ class InferenceSession(Whole):
             own_numbers: Any = Numbers(kept, is_trusted=bool(trusted))
             registry = ChainMap(dict(registry), own_numbers)
         elif isinstance(model, (str, Path)):
-            try:
-                graph = Graph(path=Path(model))
-                if trusted:
-                    trust(graph.function)
-            except InvalidPathError:
-                raise
-            except MaxlabError as error:
-                raise InvalidPathError(
-                    error.code,
-                    error.what,
-                    at=error.at,
-                    why=error.why,
-                    fix=error.fix,
-                ) from error
+            graph = _graph_at(model, trusted)
         if not isinstance(graph, Graph):
             raise ArgumentTypeError(
                 "ML619",
@@ -520,6 +507,25 @@ def _archive_at(path: str | Path, trusted: bool | str) -> Archive | None:
     found = Archive(path)
     require_digest(found, trusted)
     return found
+
+
+def _graph_at(path: str | Path, trusted: bool | str) -> Graph:
+    """The graph in the file at ``path``, whose kernels are declared where it is trusted.
+
+    Raises:
+        InvalidPathError: There is none that can be read.
+    """
+    try:
+        graph = Graph(path=Path(path))
+        if trusted:
+            trust(graph.function)
+    except InvalidPathError:
+        raise
+    except MaxlabError as error:
+        raise InvalidPathError(
+            error.code, error.what, at=error.at, why=error.why, fix=error.fix
+        ) from error
+    return graph
 
 
 def _loaded_by(model: object) -> str:

@@ -217,7 +217,7 @@ def _identify(command: tuple[str, ...], path: str) -> Compiler:
 
 
 def _asked(command: tuple[str, ...]) -> versions.Told:
-    """What ``command`` says of itself."""
+    """The version and the family that ``command`` says it is of."""
     done = run([*command, "--version"], timeout_s=VERSION_TIMEOUT_S)
     lines = done.output.splitlines()
     if done.code != 0 or not lines:

@@ -1,4 +1,4 @@
-"""What a compiler said of itself, kept from process to process.
+"""Notes of the versions of compilers, kept from process to process.
 
 To ask a compiler for its version is to start a process, which takes longer than a load that finds
 all else in the cache. So the answer is kept there, in a sealed note, by the compiler's file: its
@@ -32,7 +32,7 @@ _ELF = b"\x7fELF"
 
 
 class Told(NamedTuple):
-    """What a compiler said.
+    """The answer of a compiler that was asked for its version.
 
     Attributes:
         version: The first line that it prints for ``--version``.
@@ -61,7 +61,7 @@ def key_of(command: Sequence[str], path: str) -> VersionKey | None:
 
 
 def recall(key: VersionKey | None) -> Told | None:
-    """What the note ``key`` says; None where there is none that is whole."""
+    """The answer that the note ``key`` has; None where there is none that is whole."""
     if key is None:
         return None
     try:
