@@ -89,13 +89,14 @@ def save(folder: Path) -> tuple[Path, list[Path]]:
     return folder / "minilm.mlmodel", paths
 
 
-def first_number(command: list[str]) -> list[float]:
-    """Seconds from the start of ``command`` to the first byte that it prints, and the seconds of
-    CPU that all of it took."""
+def first_number(
+    command: list[str], checkout: Path = ROOT, environment: dict[str, str] | None = None
+) -> list[float]:
+    """Seconds from the start of ``command`` in ``checkout`` to the first byte that it prints, and
+    the seconds of CPU that all of it took."""
+    given = {**(os.environ if environment is None else environment), "PYTHONUNBUFFERED": "1"}
     begin = time.perf_counter()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=checkout, env=given)
     assert process.stdout is not None
     byte = process.stdout.read(1)
     found = time.perf_counter() - begin

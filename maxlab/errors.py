@@ -526,8 +526,12 @@ def elsewhere(
     """Let objects of ``kind``, called ``owner`` in messages, say for each name among ``hints`` that
     they do not have what there is instead, for any other what ``other`` gives, or the nearest
     names."""
+    metaclass: type = type(
+        kind
+    )  # whose ``__getattr__`` is not to be asked: it looks for near names
+    known = [*kind.__mro__, *metaclass.__mro__]
     for name, fix in hints.items():
-        if not hasattr(kind, name):
+        if not any(name in vars(one) for one in known):
             what = f"{owner} has no attribute {name!r}"
             setattr(kind, name, Elsewhere("ML964", what, fix))
     nearest(kind, owner, other)

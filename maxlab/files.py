@@ -16,7 +16,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -214,7 +213,7 @@ def replacing(path: AnyPath, what: str = "the file") -> Iterator[BinaryIO]:
     """
     target, old = _target(path, what)
     folder = os.path.dirname(target)
-    new = os.path.join(folder, f".maxlab-{secrets.token_hex(8)}.part")
+    new = os.path.join(folder, f".maxlab-{os.urandom(8).hex()}.part")
     made = None
     try:
         try:

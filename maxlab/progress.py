@@ -13,7 +13,6 @@ A work that begins inside of another one on the same thread is a part of it.
 from __future__ import annotations
 
 import contextvars
-import shutil
 import sys
 import threading
 import time
@@ -286,6 +285,8 @@ class TerminalLine:
         out = sys.stderr
         if out is None or not out.isatty():
             return
+        import shutil
+
         room = shutil.get_terminal_size().columns - 1
         line = "" if work.is_over else f"{work.title}: {work.text}  {work.elapsed_s:.1f} s"
         out.write(f"\r\x1b[2K{line[:room]}")

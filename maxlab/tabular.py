@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
@@ -53,6 +52,8 @@ class Tabular:
         .. [1] Y. Shafranovich, "Common Format and MIME Type for Comma-Separated Values (CSV)
            Files", RFC 4180, 2005.
         """
+        import csv
+
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(self._heads())

@@ -37,6 +37,7 @@ GROUND = frozenset(
         "tabular",
         "habits",
         "markup",
+        "digests",
     }
 )
 _IR = GROUND | {"ir"}
@@ -64,6 +65,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "tabular": GROUND,
     "habits": GROUND,
     "markup": GROUND,
+    "digests": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.

@@ -223,14 +223,16 @@ def compilable(function: Function, options: Options) -> Function:
         ArgumentError: ML626, ``options`` name what it does not have.
     """
     from maxlab.compiler.handles import numbered
-    from maxlab.compiler.marking import check_ids
 
     if function.output is None:
         raise GraphError(
             "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"
         )
     function = numbered(function)
-    check_ids(function, options)
+    if options.apart:
+        from maxlab.compiler.marking import check_ids
+
+        check_ids(function, options)
     return function
 
 

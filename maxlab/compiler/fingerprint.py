@@ -9,7 +9,6 @@ ids, names, scopes, and which ops stand on the same line; of lines themselves no
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import sys
 from dataclasses import fields
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxlab.compiler.options import Options
+from maxlab.digests import blake2b
 from maxlab.errors import Location
 from maxlab.ir import Block, Call, Constant, Function, Op, Type
 from maxlab.ir.attrtext import attr_text, type_text
@@ -67,7 +67,7 @@ def options_text(options: Options) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @functools.cache

@@ -12,7 +12,6 @@ from typing import Any
 from maxlab.errors import GraphError
 from maxlab.ir import Call, Function, HandleType, Op, OpaqueType, Type, Value
 from maxlab.opset.custom import OPS, declaration_of
-from maxlab.opset.opaques import definition
 
 
 def numbered(function: Function) -> Function:
@@ -61,6 +60,8 @@ def definitions(function: Function) -> dict[str, str]:
     Raises:
         GraphError: ML784, two kernels declare one type otherwise.
     """
+    from maxlab.opset.opaques import definition
+
     found: dict[str, tuple[str, Op]] = {}
     for op in function.walk():
         if op.name not in OPS:

@@ -6,7 +6,6 @@ from maxlab.compiler.op_facts import OpFacts, UserKernel
 from maxlab.ir import Op
 from maxlab.opset import fault_of
 from maxlab.opset.custom import OPS, declaration_of
-from maxlab.opset.custom_binding import declared_at
 
 
 def facts_of(op: Op) -> OpFacts:
@@ -19,7 +18,7 @@ def _kernel_of(op: Op) -> UserKernel | None:
         return None
     found = declaration_of(op.attrs)
     opaque = [tuple(a.name for a in side if a.opaque) for side in (found.operands, found.results)]
-    return UserKernel(found.name, declared_at(found), *opaque)
+    return UserKernel(found.name, found.declared_at, *opaque)
 
 
 __all__ = ["facts_of"]

@@ -141,6 +141,10 @@ _CODECS: dict[str, Codec] = {
 @functools.cache
 def codec(annotation: str) -> Codec:
     """How values of the type that ``annotation`` spells are written and read."""
+    if annotation in _CODECS:
+        return _CODECS[annotation]
+    if annotation.endswith(" | None"):
+        return _optional(codec(annotation.removesuffix(" | None")))
     return _codec(ast.parse(annotation, mode="eval").body)
 
 

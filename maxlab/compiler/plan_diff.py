@@ -33,6 +33,7 @@ from maxlab.compiler.plan_text import (
     touched_slots,
 )
 from maxlab.compiler.plan_whole import Whole
+from maxlab.digests import blake2b
 from maxlab.errors import Location
 from maxlab.ir.poly import ZERO, Poly
 
@@ -289,9 +290,8 @@ def _numbers(slot: Slot) -> str:
 
 
 def _digest(raw: bytes) -> str:
-    import hashlib
 
-    return hashlib.blake2b(raw, digest_size=4).hexdigest()
+    return blake2b(raw, digest_size=4).hexdigest()
 
 
 # ---------------------------------------------------------------- the whole

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -45,6 +44,7 @@ from maxlab.compiler.plan_parts import Step
 from maxlab.compiler.plan_rows import Row
 from maxlab.compiler.plan_whole import Whole
 from maxlab.compiler.printed import CudaPrinted, Printed
+from maxlab.digests import blake2b
 from maxlab.dtype import DType
 from maxlab.errors import GraphError, Location
 from maxlab.opset.notes import NOTES, Note, numbers_in
@@ -119,7 +119,7 @@ class Writer:
         raw = data.tobytes() if data.nbytes <= INLINE else None
         if raw is not None:
             return {**found, "bytes": base64.b64encode(raw).decode()}
-        digest = hashlib.blake2b(data.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
+        digest = blake2b(data.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
         self.data[digest] = data.reshape(array.shape)
         return {**found, "digest": digest}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 from typing import Any
 
@@ -41,6 +40,8 @@ def plain(tensor: Any) -> str:
 def page(tensor: Any) -> str:
     """The tensor as HTML: what a notebook shows when it is the last value of a cell. Rows are not
     wrapped where the page is narrow, but scrolled."""
+    import html
+
     facts = html.escape(facts_of(tensor).replace("=", " "))
     try:
         numbers = html.escape(_numbers(tensor, ""))

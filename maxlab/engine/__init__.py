@@ -50,19 +50,19 @@ if not TYPE_CHECKING:
         if name not in __all__:
             raise missing("engine", name, __all__, _INSTEAD)
         if name == "Tensor":
-            from maxlab import driver as place
+            import maxlab.driver as place
         elif name == "Guard":
-            from maxlab.engine import guard as place
+            import maxlab.engine.guard as place
         elif name == "Model":
-            from maxlab.engine import model as place
+            import maxlab.engine.model as place
         elif name == "MojoValue":
-            from maxlab.engine import mojo_value as place
+            import maxlab.engine.mojo_value as place
         elif name == "TensorSpec":
-            from maxlab.engine import spec as place
+            import maxlab.engine.spec as place
         elif name in ("CustomExtensionsType", "InferenceSession"):
-            from maxlab.engine import session as place
+            import maxlab.engine.session as place
         else:
-            from maxlab.engine import session_settings as place
+            import maxlab.engine.session_settings as place
         found = globals()[name] = getattr(place, name)
         return found
 

@@ -21,7 +21,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,10 +36,12 @@ from maxlab.errors import (
     ExecutionError,
     MaxlabError,
 )
-from maxlab.ir import Function
 from maxlab.toolchain import guarded
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.child import Child, ChildEndedError, signal_name
+
+if TYPE_CHECKING:
+    from maxlab.ir import Function
 
 Array = np.ndarray[Any, Any]
 
@@ -122,7 +124,6 @@ def require_guardable(function: Function) -> None:
         DeviceError: ML774, one is for a GPU.
     """
     from maxlab.opset.custom import OPS, declaration_of
-    from maxlab.opset.custom_binding import declared_at
 
     for op in function.walk():
         if op.name not in OPS:
@@ -133,7 +134,7 @@ def require_guardable(function: Function) -> None:
                 "ML774",
                 f"guard=True cannot guard {declared.name}: its kernel is for {op.attrs['device']}",
                 at=op.loc,
-                why=[declared_at(declared)],
+                why=[declared.declared_at],
                 fix="leave guard out, and call driver.use_simulator(check=True): the simulator "
                 "then finds each access outside of its memory, with its line",
             )
@@ -144,7 +145,7 @@ def require_guardable(function: Function) -> None:
                 at=op.loc,
                 why=[
                     "a handle is an address in this process, and means nothing in another one",
-                    declared_at(declared),
+                    declared.declared_at,
                 ],
                 fix="leave guard out for this graph, and guard a graph of the kernels without "
                 "handles",

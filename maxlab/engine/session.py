@@ -6,7 +6,7 @@ import time
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -20,12 +20,7 @@ from maxlab.driver.device import device_named
 from maxlab.engine.executable import Executable
 from maxlab.engine.front_loader import LOADER
 from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
-from maxlab.engine.kept.archive import Archive, is_archive
-from maxlab.engine.kept.loading import is_loadable, load_kept, weights_in
-from maxlab.engine.kept.opening import misfit, options_of
-from maxlab.engine.kept.reading import graph_in
 from maxlab.engine.kept.trusting import require_digest, require_trust
-from maxlab.engine.kept.weights import Numbers
 from maxlab.engine.loading import devices_of, with_kernels
 from maxlab.engine.model import LIVE, Model
 from maxlab.engine.session_settings import (
@@ -35,7 +30,7 @@ from maxlab.engine.session_settings import (
     SplitKReductionPrecision,
     member_of,
 )
-from maxlab.engine.weights import prepare
+from maxlab.engine.weights import prepare, weights_in
 from maxlab.engine.whole import Whole
 from maxlab.errors import (
     ArgumentError,
@@ -46,14 +41,17 @@ from maxlab.errors import (
     shown,
 )
 from maxlab.graph import Graph
-from maxlab.graph.conflicts import warn_of_conflicts
 from maxlab.graph.kernel_library import gathered
+from maxlab.graph.tables import CONFLICTS
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
 from maxlab.opset import lookup
 from maxlab.opset.custom import trust
 from maxlab.toolchain import ended_with_its_caller, runtime, runtime_ahead
 from maxlab.toolchain.child import Child
+
+if TYPE_CHECKING:
+    from maxlab.engine.kept.archive import Archive
 
 
 class InferenceSession(Whole):
@@ -335,12 +333,11 @@ class InferenceSession(Whole):
                 fix="write options=compiler.Options(fuse=False)",
             )
         require_trust(trusted)
-        kept = None
-        if isinstance(model, (str, Path)) and is_archive(model):
-            kept = Archive(model)
-            require_digest(kept, trusted)
-            if options is None:
-                chosen = options_of(kept, is_trusted=bool(trusted))
+        kept = _archive_at(model, trusted) if isinstance(model, (str, Path)) else None
+        if kept is not None and options is None:
+            from maxlab.engine.kept.opening import options_of
+
+            chosen = options_of(kept, is_trusted=bool(trusted))
         before = chosen
         chosen = chosen.of_session(self._options)
         if chosen.at_load and not config().at_load:
@@ -348,6 +345,11 @@ class InferenceSession(Whole):
         graph = model
         registry = weights_in(weights_registry)
         if kept is not None:
+            from maxlab.engine.kept.loading import is_loadable
+            from maxlab.engine.kept.opening import misfit
+            from maxlab.engine.kept.reading import graph_in
+            from maxlab.engine.kept.weights import Numbers
+
             own = custom_extensions is None and custom_ops_path is None and guarding is None
             own = own and options is None and chosen == before
             if trusted and own and not misfit(kept) and is_loadable(kept, registry):
@@ -357,27 +359,17 @@ class InferenceSession(Whole):
             own_numbers: Any = Numbers(kept, is_trusted=bool(trusted))
             registry = ChainMap(dict(registry), own_numbers)
         elif isinstance(model, (str, Path)):
-            try:
-                graph = Graph(path=Path(model))
-                if trusted:
-                    trust(graph.function)
-            except InvalidPathError:
-                raise
-            except MaxlabError as error:
-                raise InvalidPathError(
-                    error.code,
-                    error.what,
-                    at=error.at,
-                    why=error.why,
-                    fix=error.fix,
-                ) from error
+            graph = _graph_at(model, trusted)
         if not isinstance(graph, Graph):
             raise ArgumentTypeError(
                 "ML619",
                 f"load takes a Graph or a path, got {type(model).__name__}",
                 fix=_loaded_by(model),
             )
-        warn_of_conflicts(graph.function, "loaded")
+        if graph.function.notes.get(CONFLICTS):
+            from maxlab.graph.conflicts import warn_of_conflicts
+
+            warn_of_conflicts(graph.function, "loaded")
         function = with_kernels(graph, [custom_extensions, custom_ops_path, self._kernel_library])
         devices = devices_of(function, self._devices)
         if guarding is not None:
@@ -396,13 +388,15 @@ class InferenceSession(Whole):
             compiled = cached.load(function, chosen)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
                 compiled.guard = Guarding(guarding, self.beside, compiled)
-            own_weights = graph.document.weights
+            own_weights = graph.kept_weights
             if own_weights:  # what is not given is what the document of the graph keeps
                 registry = ChainMap(dict(registry), own_weights)
             return self._model(compiled, graph, registry, devices)
 
     def _kept(self, archive: Archive, options: Options, registry: Mapping[str, Any]) -> Model:
         """The model of ``archive``, which is trusted and fits: no pass and no compiler runs."""
+        from maxlab.engine.kept.loading import load_kept
+
         return load_kept(
             archive,
             options,
@@ -498,6 +492,40 @@ def session_like(model: Model, num_threads: int) -> InferenceSession:
     session._options = {name: getattr(model.options, name) for name in OF_SESSION}
     session.gpu_profiling(GPUProfilingMode(model.gpu_profiling))
     return session
+
+
+def _archive_at(path: str | Path, trusted: bool | str) -> Archive | None:
+    """The kept model at ``path``; None where it is none.
+
+    Raises:
+        ParseError: ML512, it is damaged; ML514, it is not the one that is trusted.
+    """
+    from maxlab.engine.kept.archive import Archive, is_archive
+
+    if not is_archive(path):
+        return None
+    found = Archive(path)
+    require_digest(found, trusted)
+    return found
+
+
+def _graph_at(path: str | Path, trusted: bool | str) -> Graph:
+    """The graph in the file at ``path``, whose kernels are declared where it is trusted.
+
+    Raises:
+        InvalidPathError: There is none that can be read.
+    """
+    try:
+        graph = Graph(path=Path(path))
+        if trusted:
+            trust(graph.function)
+    except InvalidPathError:
+        raise
+    except MaxlabError as error:
+        raise InvalidPathError(
+            error.code, error.what, at=error.at, why=error.why, fix=error.fix
+        ) from error
+    return graph
 
 
 def _loaded_by(model: object) -> str:

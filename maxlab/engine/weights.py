@@ -21,7 +21,13 @@ from maxlab.driver.mapped import LOST, FileMemory
 from maxlab.engine.file_watch import Watch
 from maxlab.engine.layout import room_on
 from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
-from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
+from maxlab.errors import (
+    ArgumentTypeError,
+    ExecutionError,
+    Location,
+    MissingWeightError,
+    WeightError,
+)
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
 from maxlab.toolchain import Runtime
@@ -387,3 +393,19 @@ def _pack_new(
         key: PackedWeight(memory, base + place, size, owner)
         for (key, owner), place, size in zip(owners.items(), places, sizes, strict=False)
     }
+
+
+def weights_in(registry: Any) -> Mapping[str, Any]:
+    """``registry``, what users give as the weights of a model; nothing for None.
+
+    Raises:
+        ArgumentTypeError: ML612, it has no weights by name.
+    """
+    found = registry if registry is not None else {}
+    if not isinstance(found, Mapping):
+        raise ArgumentTypeError(
+            "ML612",
+            f"weights_registry has the weights by name, got {type(found).__name__}",
+            fix="pass a dict: session.load(graph, weights_registry={})",
+        )
+    return found

@@ -15,10 +15,8 @@ from typing import Any, Final, Literal
 
 from maxlab.errors import shown
 from maxlab.graph.notes import InOrder, Refuse, cannot_hold, is_texts
+from maxlab.graph.tables import CONFLICTS
 from maxlab.ir import Function, user_frame
-
-CONFLICTS: Final = "conflicts"
-"""The table of notes."""
 
 Side = Literal["base", "ours", "theirs"]
 SIDES: Final[tuple[Side, ...]] = ("base", "ours", "theirs")

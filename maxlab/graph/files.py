@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from maxlab import files, trace
 from maxlab.errors import ArgumentError, ArgumentTypeError, FileError, InvalidPathError, ParseError
-from maxlab.graph.document import SUFFIX, Notes, is_document
-from maxlab.graph.document import parse as parse_document
-from maxlab.graph.document_json import MOST_BYTES
 from maxlab.graph.signing import recall
 from maxlab.ir import Function
-from maxlab.ir.parser import parse_module
 from maxlab.opset.verify import verify
+
+if TYPE_CHECKING:
+    from maxlab.graph.document import Notes
 
 UNNAMED = "graph"
 """The name of a graph that was given none."""
@@ -59,6 +60,9 @@ def read_functions(path: files.AnyPath) -> list[Function]:
 
 
 def _read(path: files.AnyPath) -> list[tuple[Function, Notes | None]]:
+    from maxlab.graph.document import SUFFIX
+    from maxlab.graph.document_json import MOST_BYTES
+
     try:
         text = files.read_bytes(path, "the graph", MOST_BYTES).decode("utf-8")
     except (FileError, ArgumentTypeError) as error:
@@ -90,6 +94,10 @@ def functions_of(text: str, where: str) -> list[tuple[Function, Notes | None]]:
     Raises:
         ParseError: The text has no graph.
     """
+    from maxlab.graph.document import is_document
+    from maxlab.graph.document import parse as parse_document
+    from maxlab.ir.parser import parse_module
+
     found: list[tuple[Function, Notes | None]]
     text = text.removeprefix("\ufeff")  # the mark that some editors begin files with
     if is_document(text):

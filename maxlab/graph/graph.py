@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -34,16 +42,12 @@ from maxlab.graph.build import (
     staged,
 )
 from maxlab.graph.chains import DeviceChains
-from maxlab.graph.conflicts import warn_of_conflicts
 from maxlab.graph.control_flow import closed, traced
-from maxlab.graph.document import SUFFIX, Document, Notes
 from maxlab.graph.files import UNNAMED, functions_of, read_function, unknown_graph
 from maxlab.graph.foreign import users_own
-from maxlab.graph.grouped import Groups, calls_of
 from maxlab.graph.inlining import Calls, may_call
 from maxlab.graph.instead import INSTEAD
 from maxlab.graph.journal import Noted
-from maxlab.graph.kept import remove_unused, weights_of, write_weights
 from maxlab.graph.kernel_library import KernelLibrary, gathered
 from maxlab.graph.known import dim_names, known_data, known_dim
 from maxlab.graph.operands import data_of, is_array, plain
@@ -55,8 +59,6 @@ from maxlab.graph.signing import remember
 from maxlab.graph.value import TensorValue, TensorValueLike, Value, _ChainValue, wrap
 from maxlab.graph.weight import Weight
 from maxlab.graph.weight_table import WeightTable
-from maxlab.graph.weights import Weights
-from maxlab.graph.weights.declared import DeclaredWeights
 from maxlab.graph.writer import Transaction, Writer
 from maxlab.habits import fitting
 from maxlab.ir import (
@@ -71,13 +73,18 @@ from maxlab.ir import (
     user_location,
 )
 from maxlab.ir.cells import latest_run
-from maxlab.ir.edit import Edit
-from maxlab.ir.edit_log import Log
 from maxlab.ir.printer import generic, pretty
 from maxlab.opset import OPSET, is_weight, lookup, operations
 from maxlab.opset.builder import SCOPE_TYPES, current, enter, leave
-from maxlab.opset.declared import Declaration
 from maxlab.opset.effects import devices_of
+
+if TYPE_CHECKING:
+    from maxlab.graph.document import Document, Notes
+    from maxlab.graph.grouped import Groups
+    from maxlab.graph.weights import Weights
+    from maxlab.ir.edit import Edit
+    from maxlab.ir.edit_log import Log
+    from maxlab.opset.declared import Declaration
 
 _ROWS = {name.removeprefix("mo."): row for name, row in OPSET.items()}
 
@@ -265,6 +272,8 @@ class Graph(trace.Displayed):
             >>> weights.layers[0].w.allocate(DType.float32, [4, 4])
             Weight('layers.0.w', dtype=DType.float32, shape=[Dim(4), Dim(4)], device=cpu:0)
         """
+        from maxlab.graph.weights.declared import DeclaredWeights
+
         return DeclaredWeights()
 
     # ------------------------------------------------------------ the builder
@@ -698,6 +707,8 @@ class Graph(trace.Displayed):
 
     def _know_groups(self, groups: Groups) -> None:
         """Call the subgraphs that ``groups`` says, as far as its operations are theirs."""
+        from maxlab.graph.grouped import calls_of
+
         bodies: list[Function] = []
         for body, inner, scopes in zip(groups.bodies, groups.inner, groups.scopes, strict=True):
             body.calls = calls_of(body, inner, bodies)
@@ -714,9 +725,17 @@ class Graph(trace.Displayed):
     @property
     def document(self) -> Document:
         """The graph with its layout, comments and drafts, which ``save("name.mlgraph")`` writes."""
+        from maxlab.graph.document import Document, Notes
+
         if self._notes is None:
             self._notes = Notes()
         return Document(self, self._notes)
+
+    @property
+    def kept_weights(self) -> MutableMapping[str, Any]:
+        """The numbers of weights that ``document`` keeps, by the names of the weights; empty where
+        nobody has asked for one."""
+        return {} if self._notes is None else self.document.weights
 
     def edit(self, *, height: int = 560) -> Any:
         """A view of the graph with editing on, as the last line of a cell shows it: what is changed
@@ -769,6 +788,10 @@ class Graph(trace.Displayed):
             ...     Graph(path=file.name).output_types == graph.output_types
             True
         """
+        from maxlab.graph.conflicts import warn_of_conflicts
+        from maxlab.graph.document import SUFFIX
+        from maxlab.graph.kept import remove_unused, weights_of, write_weights
+
         where = files.as_path(path)
         is_document = where.suffix == SUFFIX
         kept = self.document.weights if is_document else None

@@ -3,13 +3,11 @@ or texts."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from maxlab import files
 from maxlab.errors import (
@@ -28,16 +26,16 @@ from maxlab.opset.custom import (
     INPLACE,
     OPS,
     REFERENCES,
-    bind,
     bound_of,
     complete,
     is_effect,
     require_unchanging,
 )
-from maxlab.opset.declared import Declaration, read_library, read_macros, read_types
 from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
-from maxlab.opset.opaques import Opaque
-from maxlab.zipped import Zipped
+
+if TYPE_CHECKING:
+    from maxlab.opset.declarations import Declaration
+    from maxlab.opset.opaques import Opaque
 
 SUFFIXES = (".c", ".cu")
 MOST_LOOKED_AT = 10_000
@@ -103,6 +101,8 @@ class KernelLibrary:
         return f"KernelLibrary({', '.join(self._ops)})"
 
     def _unknown(self, name: str) -> ArgumentError:
+        import difflib
+
         close = difflib.get_close_matches(str(name), self._ops, 1)
         listed = ", ".join(sorted(self._ops)[:12])
         fix = "load a library that has it: Graph(..., custom_extensions=[path])"
@@ -131,6 +131,8 @@ class KernelLibrary:
             ParseError: ML761, a declaration that cannot be read.
             GraphError: ML762, an op that is declared elsewhere too.
         """
+        from maxlab.opset.declared import read_library, read_macros, read_types
+
         place = files.as_path(path)
         texts = list(_texts(place))
         # Files of a folder know the opaque types and the macros of each other.
@@ -180,6 +182,8 @@ class KernelLibrary:
             ParseError: ML761, a declaration that cannot be read.
             GraphError: ML762, an op that is declared elsewhere too.
         """
+        from maxlab.opset.declared import read_library, read_types
+
         made = read_library(text, file, first, self._types)
         types = read_types(text, file, first)
         if not made:
@@ -274,6 +278,8 @@ class KernelLibrary:
             bound_of(types, op.attrs)
             if declared.source != op.attrs["source"]:
                 results = [r.type for r in op.results if not isinstance(r.type, ChainType)]
+                from maxlab.opset.custom_binding import bind
+
                 values = complete(declared, dict(op.attrs["parameters"]))
                 bind(declared, types, results, values, op.attrs["device"])
             require_apart(declared, operands)
@@ -337,6 +343,8 @@ class KernelLibrary:
                 else "the library has no ops to write",
                 fix=f"write library.package({place.stem + PACKAGE!r}), once there are ops in it",
             )
+        import zipfile
+
         texts: dict[str, list[str]] = {}
         names: dict[str, str] = {}
         for declared in self._ops.values():
@@ -414,6 +422,8 @@ def _text_of(path: Path) -> str:
 
 def _unpacked(place: Path) -> list[tuple[str, str]]:
     """The texts in an archive, which are read in memory: nothing is unpacked on the disk."""
+    from maxlab.zipped import Zipped
+
     try:
         archive = Zipped(files.read_bytes(place, "the archive of kernels", _LARGEST))
         if sum(archive.sizes.values()) > _LARGEST:

@@ -13,18 +13,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 from maxlab.errors import DocumentError, shown
+from maxlab.graph.tables import COMMENTS, DRAFTS, FOLDS, PLACES
 from maxlab.ir import Function
 from maxlab.ir.edit_log import Log
 
 Json = dict[str, Any]
-PLACES: Final = "places"
-FOLDS: Final = "folds"
-COMMENTS: Final = "comments"
-DRAFTS: Final = "drafts"
-"""The tables of notes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,6 @@ signature. Where there is no such store, nothing is remembered.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +58,9 @@ def recall(text: str, function: Function) -> None:
 
 
 def _digest(notary: Any, text: str) -> str:
+    import hashlib
+    import hmac
+
     return hmac.new(notary.secret, _PREFIX + text.encode(), hashlib.sha256).hexdigest()
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from maxlab.digests import blake2b
+
 
 class Constant:
     """An array kept in the IR, compared and hashed by its contents.
@@ -26,12 +28,8 @@ class Constant:
     def digest(self) -> str:
         """A hash of dtype, shape and contents."""
         if self._digest is None:
-            import hashlib  # slow to import, and many graphs have no constant to compare
-
             contents = np.ascontiguousarray(self.array)
-            state = hashlib.blake2b(
-                f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16
-            )
+            state = blake2b(f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16)
             state.update(contents.view(np.uint8).data if contents.size else b"")
             self._digest = state.hexdigest()
         return self._digest

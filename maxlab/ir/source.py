@@ -4,6 +4,7 @@ becomes its scope."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import itertools
 import linecache
@@ -62,8 +63,14 @@ def display_name(filename: str) -> str:
         return "cell" if number is None else f"cell [{number}]"
     if filename.startswith("<"):
         return filename
+    return _within(filename, os.getcwd())
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _within(filename: str, folder: str) -> str:
+    """``filename`` as a path relative to ``folder``, where it lies in that."""
     try:
-        relative = os.path.relpath(filename)
+        relative = os.path.relpath(filename, folder)
     except ValueError:  # another drive
         return filename
     return filename if relative.startswith("..") else relative

@@ -71,7 +71,8 @@ class DeviceRef:
 
     def __init__(self, device_type: DeviceKind | str = "", id: int = 0) -> None:
         if not isinstance(device_type, DeviceKind):
-            named = _named(device_type)
+            is_kind = type(device_type) is str and device_type in ("cpu", "gpu")
+            named = None if is_kind else _named(device_type)
             if named is not None and named.id:
                 id = named.id
             kind = device_type if named is None else named.device_type.value

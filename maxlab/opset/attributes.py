@@ -6,7 +6,6 @@ attributes do not obey; what reads them afterwards needs no test of its own.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -169,6 +168,8 @@ def wrong_attributes(schema: Schema, attrs: Mapping[str, Any]) -> tuple[str, str
             return f"has the wrong attribute {name!r}: expected {wrong}", None
     for name in attrs:
         if name not in schema:
+            import difflib
+
             close = difflib.get_close_matches(name, schema, 1)
             known = ", ".join(schema) or "none"
             fix = f"did you mean {close[0]!r}?" if close else f"its attributes are: {known}"

@@ -1,14 +1,14 @@
 """The op whose kernels a user has written: a declaration of a kernel library, bound to types.
 
 The attributes carry the declaration as text, so that a graph with such ops is printed, saved, read
-and compiled without the library that they came from.
+and compiled without the library that they came from. What reads the text is imported when a graph
+has such an op.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,18 +23,12 @@ from maxlab.ir import Function, Op, TensorType, Type
 from maxlab.ir.poly import Poly
 from maxlab.opset.attributes import DEVICE, INT, PAIRS, TEXT, TYPES, Schema
 from maxlab.opset.core import Array, Attrs, Call, Cost, define
-from maxlab.opset.custom_binding import Bound, bind, declared_at
-from maxlab.opset.custom_parts import domain, write_parts
-from maxlab.opset.custom_text import Translator
-from maxlab.opset.declared import (
-    DTYPES,
-    Declaration,
-    Parameter,
-    ParameterRule,
-    declaration,
-)
 from maxlab.opset.faults import Fault
 from maxlab.opset.kernel import Site
+
+if TYPE_CHECKING:
+    from maxlab.opset.custom_binding import Bound
+    from maxlab.opset.declarations import Declaration, Parameter, ParameterRule
 
 OP, INPLACE = "mo.custom", "mo.custom.inplace"
 OPS = (OP, INPLACE)
@@ -50,6 +44,8 @@ REFERENCES: dict[str, Callable[..., Any]] = {}
 
 def declaration_of(attrs: Attrs) -> Declaration:
     """The declaration that the attributes of an op carry."""
+    from maxlab.opset.declared import declaration
+
     return declaration(attrs["source"], attrs["file"], attrs["line"])
 
 
@@ -64,11 +60,13 @@ def complete(declared: Declaration, given: Mapping[str, Any]) -> dict[str, Param
     rules, what = declared.parameters, declared.name
     for name in given:
         if name not in rules:
+            import difflib
+
             close = difflib.get_close_matches(str(name), rules, 1)
             raise ArgumentError(
                 "ML767",
                 f"{what} has no parameter {name!r}",
-                why=[declared_at(declared)],
+                why=[declared.declared_at],
                 fix=f"did you mean {close[0]!r}?"
                 if close
                 else f"its parameters are {', '.join(rules) or 'none'}",
@@ -83,13 +81,15 @@ def complete(declared: Declaration, given: Mapping[str, Any]) -> dict[str, Param
             raise ArgumentError(
                 "ML767",
                 f"{what} needs the parameter {name!r}, of the type {rule.kind}",
-                why=[declared_at(declared)],
+                why=[declared.declared_at],
                 fix=f"pass parameters={{{name!r}: …}}",
             )
     return made
 
 
 def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parameter:
+    from maxlab.opset.declarations import DTYPES
+
     if isinstance(value, np.bool_):
         value = bool(value)
     elif isinstance(value, np.integer):
@@ -111,7 +111,7 @@ def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parame
             "ML768",
             f"{declared.name}: the parameter {rule.name!r} must be of the type {rule.kind}, "
             f"got {value!r}",
-            why=[declared_at(declared)],
+            why=[declared.declared_at],
             fix="parameters are compiled into the kernel; a number that is computed is an "
             "operand: ops.constant(value, dtype, device)",
         )
@@ -120,7 +120,7 @@ def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parame
             "ML767",
             f"{declared.name}: the parameter {rule.name!r} must be one of "
             f"{', '.join(_shown(c) for c in rule.choices)}, got {_shown(value)}",
-            why=[declared_at(declared)],
+            why=[declared.declared_at],
             fix="pass one of them",
         )
     if rule.kind == "DType" and value.name not in DTYPES:
@@ -128,7 +128,7 @@ def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parame
             "ML765",
             f"{declared.name}: the parameter {rule.name!r} is {value.name}, which kernels do not "
             "read or write",
-            why=[declared_at(declared)],
+            why=[declared.declared_at],
             fix="cast to float16 or bfloat16 first",
         )
     whole = value if rule.kind == "ints" else (value,) if rule.kind == "int" else ()
@@ -148,6 +148,8 @@ def _shown(value: Parameter) -> str:
 
 def bound_of(types: Sequence[Type], attrs: Attrs) -> Bound:
     """The declaration that ``attrs`` carry, with the types of the op."""
+    from maxlab.opset.custom_binding import bind
+
     results = list(attrs["types"])
     declared = declaration_of(attrs)
     parameters = complete(declared, dict(attrs["parameters"]))
@@ -197,7 +199,7 @@ def require_unchanging(declared: Declaration) -> None:
         raise ArgumentTypeError(
             "ML790",
             f"{declared.name} changes {names} in place",
-            why=[declared_at(declared)],
+            why=[declared.declared_at],
             fix="call it with ops.inplace_custom, which takes buffers and handles",
         )
 
@@ -215,7 +217,7 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         raise ArgumentTypeError(
             "ML790",
             f"{declared.name} has handles, and no place in the order of effects",
-            why=[declared_at(declared)],
+            why=[declared.declared_at],
             fix=f"a call of it is {INPLACE}, as ops.custom writes it",
         )
     bound_of(types, attrs)
@@ -224,6 +226,9 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
 
 # ---------------------------------------------------------------- the kernel
 def _kernel(at: Site) -> None:
+    from maxlab.opset.custom_parts import write_parts
+    from maxlab.opset.custom_text import Translator
+
     require_declared(at.attrs)
     bound = bound_of([b.type for b in at.operands], at.attrs)
     write_parts(at, bound, Translator(at, bound))
@@ -256,6 +261,8 @@ def _reference(call: Call, *arrays: Array) -> Any:
 
 
 def _cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
+    from maxlab.opset.custom_parts import domain
+
     bound = bound_of(operands, attrs)
     total = Poly.constant(0)
     for part, _ in bound.parts():
@@ -305,8 +312,6 @@ __all__ = [
     "INPLACE",
     "OPS",
     "REFERENCES",
-    "Bound",
-    "bind",
     "bound_of",
     "complete",
     "declaration_of",

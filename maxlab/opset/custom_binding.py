@@ -58,7 +58,7 @@ class Bound:
                     "ML766",
                     f"{self.declared.name}: {text!r} asks for {name.replace('__of_', '.')!r}, "
                     "which these tensors do not have",
-                    why=[declared_at(self.declared)],
+                    why=[self.declared.declared_at],
                     fix="an axis counts from 0 to the rank - 1",
                 )
         return poly.substitute(env)
@@ -98,14 +98,14 @@ class Bound:
                 "ML470",
                 f"{self.declared.name}: a condition needs the size {error.name}, which is not "
                 "known when the op is compiled",
-                why=[declared_at(self.declared)],
+                why=[self.declared.declared_at],
                 fix=f"write: known({error.name}) and …, or give the dim a number",
             ) from None
         except ConditionError as error:
             raise ArgumentError(
                 "ML471",
                 f"{self.declared.name}: the condition {error.what}",
-                why=[declared_at(self.declared)],
+                why=[self.declared.declared_at],
                 fix="compare numbers with numbers, and dtypes with dtypes",
             ) from None
 
@@ -119,11 +119,6 @@ class Bound:
         for part, body in self.declared.bodies(self.target):
             if self.holds(part.condition):
                 yield part, body
-
-
-def declared_at(declared: Declaration) -> str:
-    """Where ``declared`` stands, for the reasons of an error."""
-    return f"it is declared at {declared.file}:{declared.line}: {declared}"
 
 
 def bind(
@@ -192,7 +187,7 @@ class _Binder:
             raise ShapeError(
                 "ML472",
                 f"{declared.name} has no part for these operands and parameters",
-                why=[declared_at(declared)],
+                why=[declared.declared_at],
                 fix="let the conditions of its parts leave one",
             )
         for memory in declared.temporaries:
@@ -218,7 +213,7 @@ class _Binder:
             raise ArgumentError(
                 "ML764",
                 f"{self.declared.name} has {many}, got {len(got)}",
-                why=[declared_at(self.declared)],
+                why=[self.declared.declared_at],
                 fix=f"pass {name}=[{', '.join(a.name for a in wanted)}]",
             )
 
@@ -227,7 +222,7 @@ class _Binder:
             raise DeviceError(
                 "ML769",
                 f"{self.declared.name} makes or takes handles, and is on {self.device}",
-                why=[declared_at(self.declared)],
+                why=[self.declared.declared_at],
                 fix="handles are memory of the host: call it on DeviceRef.CPU(), and move tensors "
                 "with ops.transfer_to",
             )
@@ -236,7 +231,7 @@ class _Binder:
             raise DeviceError(
                 "ML769",
                 f"{self.declared.name} has no body for {self.device}",
-                why=[declared_at(self.declared)],
+                why=[self.declared.declared_at],
                 fix=f"write one below // @{target}, or // @both when one serves both",
             )
         for word, types in (("operand", self.operands), ("result", self.results)):
@@ -307,7 +302,7 @@ class _Binder:
                     "ML765",
                     f"{self.declared.name}: {what} must be one of "
                     f"{', '.join(c.name for c in choices)}, got {got.name}",
-                    why=[declared_at(self.declared)],
+                    why=[self.declared.declared_at],
                     fix="cast it: ops.cast(x, dtype)",
                 )
         if known is not got:
@@ -315,7 +310,7 @@ class _Binder:
             raise DTypeError(
                 "ML765",
                 f"{self.declared.name}: {what} must be {known.name}{said}, got {got.name}",
-                why=[declared_at(self.declared)],
+                why=[self.declared.declared_at],
                 fix="cast it: ops.cast(x, dtype)"
                 if what.startswith("the operand")
                 else f"write {known.name} in out_types",
@@ -336,7 +331,7 @@ class _Binder:
         return ArgumentTypeError(
             "ML784",
             f"{self.declared.name}: {what}",
-            why=[declared_at(self.declared)],
+            why=[self.declared.declared_at],
             fix="pass what a kernel made with out_types=[OpaqueType(name)], or a graph input of "
             "this type"
             if "operand" in what.partition("must")[0]
@@ -347,7 +342,7 @@ class _Binder:
         return ShapeError(
             "ML766",
             f"{self.declared.name}: {what}",
-            why=[declared_at(self.declared)],
+            why=[self.declared.declared_at],
             fix="reshape the operand, or give a dim another name with ops.rebind"
             if "operand" in what.partition("must")[0]
             else "mend out_types",
@@ -358,4 +353,4 @@ def _dims(dims: Sequence[Dim]) -> str:
     return "[" + ", ".join(map(str, dims)) + "]"
 
 
-__all__ = ["Bound", "bind", "declared_at"]
+__all__ = ["Bound", "bind"]

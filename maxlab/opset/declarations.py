@@ -144,6 +144,11 @@ class Declaration:
                 yield part, part.bodies[target]
 
     @property
+    def declared_at(self) -> str:
+        """Where it stands, for the reasons of an error."""
+        return f"it is declared at {self.file}:{self.line}: {self}"
+
+    @property
     def has_handles(self) -> bool:
         """Whether an operand or a result is an opaque handle."""
         return any(argument.opaque for argument in (*self.operands, *self.results))

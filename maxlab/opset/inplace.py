@@ -7,7 +7,7 @@ have left there, and later loads see what it has written; its other results are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,9 +27,10 @@ from maxlab.opset.custom import (
     is_effect,
     label_of,
 )
-from maxlab.opset.custom_binding import declared_at
-from maxlab.opset.declared import Declaration
 from maxlab.opset.faults import Fault
+
+if TYPE_CHECKING:
+    from maxlab.opset.declarations import Declaration
 
 
 def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
@@ -43,7 +44,7 @@ def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
         raise ArgumentTypeError(
             "ML787",
             f"inplace_custom: {declared.name} gets no buffer and no handle",
-            why=[declared_at(declared)],
+            why=[declared.declared_at],
             fix="pass a BufferValue, such as graph.inputs[0].buffer; an op of tensors alone is "
             "called with ops.custom",
         )
@@ -53,7 +54,7 @@ def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
                 "ML788",
                 f"{declared.name} changes the operand {argument.name} in place, which must be a "
                 f"buffer, got {type}",
-                why=[declared_at(declared)],
+                why=[declared.declared_at],
                 fix="tensors never change: store it into ops.buffer_create(type) first",
             )
 
@@ -73,7 +74,7 @@ def require_apart(declared: Declaration, operands: Sequence[Any]) -> None:
                     f"{declared.name}: the operands {' and '.join(names)} are one "
                     f"{'handle' if declared.operands[number].opaque else 'buffer'}, and "
                     f"{declared.operands[number].name} is changed in place",
-                    why=[declared_at(declared)],
+                    why=[declared.declared_at],
                     fix="pass two handles"
                     if declared.operands[number].opaque
                     else "pass a copy, ops.buffer_load(x), for what is only read",

@@ -6,6 +6,8 @@ with which sizes, its row decides in Python::
 
     OwnKernel(at, "scan.c", "columns", dims={"n": depth}, sizes={"BLOCKS": blocks}, SIDE=64).write()
 
+What reads them is imported when the first kernel is written.
+
 Only here may a text name what is around it, ``ctx`` or ``hi``, and leave ``@sizes`` to Python.
 """
 
@@ -14,18 +16,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maxlab.dtype import DType
 from maxlab.ir.poly import Poly
 from maxlab.opset.core import elements
-from maxlab.opset.custom_binding import Bound
-from maxlab.opset.custom_parts import write_part
-from maxlab.opset.custom_text import Translator
-from maxlab.opset.declarations import Declaration, Parameter
-from maxlab.opset.declared import read_library, read_macros
 from maxlab.opset.kernel import Buffer, Site
-from maxlab.opset.macros import Macro
+
+if TYPE_CHECKING:
+    from maxlab.opset.declarations import Declaration, Parameter
+    from maxlab.opset.macros import Macro
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PLACES = (_PACKAGE / "_kernels" / "ops", _PACKAGE.parent / "kernels" / "ops")
@@ -40,6 +40,8 @@ def own_library(file: str) -> Mapping[str, Declaration]:
         FileNotFoundError: There is no such file, as the installation is not complete.
         ParseError: ML761, it cannot be read.
     """
+    from maxlab.opset.declared import read_library
+
     text = (_folder() / file).read_text("utf-8")
     return {op.name: op for op in read_library(text, f"kernels/ops/{file}", 1, None, _macros())}
 
@@ -51,6 +53,8 @@ def _folder() -> Path:
 @functools.cache
 def _macros() -> Mapping[str, tuple[Macro, ...]]:
     """The macros of all files, by file."""
+    from maxlab.opset.declared import read_macros
+
     return {
         path.name: tuple(read_macros(path.read_text("utf-8"), f"kernels/ops/{path.name}"))
         for path in sorted(_folder().iterdir())
@@ -85,6 +89,9 @@ class OwnKernel:
         texts: Mapping[str, str] | None = None,
         **parameters: Parameter,
     ) -> None:
+        from maxlab.opset.custom_binding import Bound
+        from maxlab.opset.custom_text import Translator
+
         self.at = at
         self.declared = declared = own_library(file)[name]
         given = {rule.name: rule.default for rule in declared.parameters.values()}
@@ -129,6 +136,8 @@ class OwnKernel:
         Args:
             more: What ``Site.part`` takes; it stands above what the text says.
         """
+        from maxlab.opset.custom_parts import write_part
+
         for part, body in self.bound.parts():
             write_part(self.at, self.bound, self.writer, part, body, **more)
 
@@ -138,6 +147,8 @@ class OwnKernel:
         Args:
             more: As of ``write``; values of parameters besides, which hold for this launch.
         """
+        from maxlab.opset.custom_parts import write_part
+
         values = {key: more.pop(key) for key in list(more) if key in self.declared.parameters}
         bound, writer = self.bound, self.writer
         if values:

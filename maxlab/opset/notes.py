@@ -13,10 +13,11 @@ text. What is below the level that was asked for is no part of the compiled code
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Literal
+
+from maxlab.digests import blake2b
 
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
 """The levels of messages, with the numbers that Python's ``logging`` has for them."""
@@ -57,7 +58,7 @@ class Note:
     def number(self) -> int:
         """The number by which kernels name it, at least 2**32."""
         parts = (self.kind, str(self.level), self.text, self.kinds, self.op, self.place)
-        digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=7).digest()
+        digest = blake2b("\0".join(parts).encode(), digest_size=7).digest()
         return 2**32 + int.from_bytes(digest, "little")
 
 

@@ -13,12 +13,12 @@ source is all that is needed to compile it, and to tell whether a handle is of t
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxlab.digests import blake2b
 from maxlab.opset.conditions import INNER
 from maxlab.opset.macros import Macro, MacroTextError, read_macro, require_no_circle
 
@@ -62,7 +62,7 @@ def definition(opaques: Sequence[Opaque], name: str) -> str:
     declares it, as its struct may have others in it.
     """
     (file,) = (each.file for each in opaques if each.name == name)
-    digest = hashlib.blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for each in opaques:
         if each.file != file:
             continue

@@ -23,9 +23,7 @@ import atexit
 import contextlib
 import errno
 import os
-import shutil
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -64,9 +62,9 @@ _BUILD = "build-"
 _BUILDS = 4
 _TRIES = 100
 PARTS = ("text", "prelude", "flags", "compiler", "cpu")
-ENDINGS = (".so", ".plan", ".seen")
-"""How the names of artefacts end: libraries, plans of graphs, and notes of files that were found to
-be whole."""
+ENDINGS = (".so", ".plan", ".seen", ".version")
+"""How the names of artefacts end: libraries, plans of graphs, notes of files that were found to be
+whole, and notes of what compilers say of themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,24 @@ class SeenKey:
         return f"{self.text}.seen"
 
 
-AnyKey = Key | PlanKey | SeenKey
+@dataclass(frozen=True, slots=True)
+class VersionKey:
+    """The digest that names the note of what a compiler says of itself.
+
+    Attributes:
+        text: Of what stays the same while the program does.
+    """
+
+    text: str
+
+    parts: ClassVar[tuple[str, ...]] = ("text",)
+
+    def filename(self) -> str:
+        """The file name inside its folder."""
+        return f"{self.text}.version"
+
+
+AnyKey = Key | PlanKey | SeenKey | VersionKey
 
 
 class CacheInfo(NamedTuple):
@@ -320,6 +335,8 @@ class Cache:
                     raise _cannot_write(folder.parent, reason) from error
                 self.use_spare(reason)
             finally:
+                import shutil
+
                 shutil.rmtree(folder, ignore_errors=True)
                 _building.discard((os.getpid(), folder))
 
@@ -329,6 +346,8 @@ class Cache:
         Raises:
             CacheError: ML510, nowhere to write.
         """
+        import tempfile
+
         left = _TRIES
         while self.spare is None:
             left -= 1
@@ -437,6 +456,8 @@ class Cache:
                 with contextlib.suppress(OSError):
                     kernels.unlink()
             else:
+                import shutil
+
                 shutil.rmtree(kernels, ignore_errors=True)
         self._known.clear()
         return freed
@@ -505,6 +526,8 @@ class Cache:
                     if not left.name.startswith(_BUILD) or not left.is_dir(follow_symlinks=False):
                         continue
                     if time.time() - left.stat(follow_symlinks=False).st_mtime > _STALE_S:
+                        import shutil
+
                         shutil.rmtree(left.path, ignore_errors=True)
 
     def _place(self, root: Path, built: Path, path: Path) -> None:
@@ -546,12 +569,16 @@ def _put(built: Path, path: Path) -> None:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOENT):
                 raise
+            import shutil
+
             shutil.copyfile(built, new)  # a file system without hard links
             new.chmod(0o600)
         try:
             # A rename onto another link of the same file would leave both names.
             os.replace(new, path)
         except IsADirectoryError:
+            import shutil
+
             shutil.rmtree(path, ignore_errors=True)
             os.replace(new, path)
     finally:
@@ -597,6 +624,8 @@ def _reason(error: OSError) -> str:
 
 
 def _temporary() -> str:
+    import tempfile
+
     try:
         return f"the temporary directory {tempfile.gettempdir()} cannot be used"
     except OSError:  # it tries several, and none can be written
@@ -642,6 +671,8 @@ def _leave() -> None:
     processes.stop_all()
     for owner, folder in _building:
         if owner == os.getpid():
+            import shutil
+
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -17,10 +17,7 @@ import json
 import mmap
 import os
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -82,6 +79,10 @@ class _Process:
 
     def __init__(self, captured: bool, folder: Path | None) -> None:
         self.owner = os.getpid()
+        import socket
+        import subprocess
+        import tempfile
+
         self.view: mmap.mmap | None = None
         self.size = 0
         self.received = b""
@@ -305,6 +306,8 @@ class Child:
 
     def _ended(self, *, late: bool) -> ChildEndedError:
         """How the process ended, which is ended now if it was not."""
+        import subprocess
+
         process = self._found.pop()
         if not late:
             try:

@@ -8,12 +8,10 @@ never hands one of them the code of another.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import platform
 import re
 import shlex
-import shutil
 import stat
 import struct
 from collections.abc import Sequence
@@ -21,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.config import config
+from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
-from maxlab.toolchain import processes, zig
+from maxlab.toolchain import processes, versions, zig
 
 CANDIDATES = ("gcc", "cc", "clang")
 INSTALL_HINT = (
@@ -123,7 +122,7 @@ class Compiler:
         if self.family == "zig":  # each environment of Python has its own
             first = ("zig", *self.command[1:-1])
         text = "\0".join((self.family, *first, last, self.version))
-        return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+        return blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 def find_compiler() -> Compiler:
@@ -160,13 +159,24 @@ def _mark_of(path: str) -> tuple[int, ...]:
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 
 
+def _which(name: str, path: str) -> str | None:
+    """The program ``name`` in the folders of ``path``, as ``shutil.which`` finds it, whose imports
+    take longer than all of a load."""
+    folders = path.split(os.pathsep) if path else []
+    for folder in [""] if os.path.dirname(name) else folders:
+        program = os.path.join(folder, name)
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
+    return None
+
+
 @functools.lru_cache(maxsize=16)
 def _find(wanted: str | None, path: str, folder: str) -> Compiler:
     """As `find_compiler`; a relative path is one from ``folder``, the working directory."""
     if wanted is not None:
         try:
             command = tuple(shlex.split(wanted))
-            program = shutil.which(command[0], path=path) if command else None
+            program = _which(command[0], path) if command else None
             if command == ("zig",):  # the program, whose compiler it is that is meant
                 command, program = ("zig", "cc"), program or zig.packaged()
         except ValueError as error:  # a quote that is not closed, a NUL
@@ -177,7 +187,7 @@ def _find(wanted: str | None, path: str, folder: str) -> Compiler:
         program = os.path.abspath(program)  # it is run in other directories
         return _identify((program, *command[1:]), program)
     for name in CANDIDATES:
-        program = shutil.which(name, path=path)
+        program = _which(name, path)
         if program is not None:
             program = os.path.abspath(program)
             return _identify((program,), program)
@@ -202,6 +212,16 @@ def _not_found(wanted: str, what: str) -> ToolchainError:
 
 
 def _identify(command: tuple[str, ...], path: str) -> Compiler:
+    key = versions.key_of(command, path)
+    told = versions.recall(key)
+    if told is None:
+        told = _asked(command)
+        versions.keep(key, path, told)
+    return Compiler(command, path, told.version, told.family, cpu_digest(), platform.machine())
+
+
+def _asked(command: tuple[str, ...]) -> versions.Told:
+    """The version and the family that ``command`` says it is of."""
     done = run([*command, "--version"], timeout_s=VERSION_TIMEOUT_S)
     lines = done.output.splitlines()
     if done.code != 0 or not lines:
@@ -216,13 +236,13 @@ def _identify(command: tuple[str, ...], path: str) -> Compiler:
     if zig.is_zig(command):
         own = run([command[0], "version"], timeout_s=VERSION_TIMEOUT_S).output.strip()
         family, version = "zig", f"zig {own}, {version}"
-    return Compiler(command, path, version, family, cpu_digest(), platform.machine())
+    return versions.Told(version, family)
 
 
 @functools.cache
 def cpu_digest() -> str:
     """8 hex digits for the model and the features of this machine's CPU."""
-    return hashlib.blake2b(cpu_description().encode(), digest_size=4).hexdigest()
+    return blake2b(cpu_description().encode(), digest_size=4).hexdigest()
 
 
 @functools.cache

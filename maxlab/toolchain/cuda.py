@@ -9,7 +9,6 @@ name for different helpers still compile. Nothing here needs a GPU.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import re
 import shutil
@@ -24,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from maxlab import trace
 from maxlab.config import config
+from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.toolchain.artefacts import Artefact, Cache, Content, Key, cache
 from maxlab.toolchain.cuda_compiler import (
@@ -198,17 +198,17 @@ def _header_files(headers: Iterable[str]) -> tuple[Path, ...]:
 
 def _key(job: _Job, text: str, headers: Sequence[Path]) -> Key:
     return Key(
-        hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
+        blake2b(text.encode(), digest_size=16).hexdigest(),
         _headers_digest(headers),
         job.flags.digest(),
-        hashlib.blake2b(job.compiler.description.encode(), digest_size=4).hexdigest(),
+        blake2b(job.compiler.description.encode(), digest_size=4).hexdigest(),
         job.arch,
     )
 
 
 def _headers_digest(headers: Sequence[Path]) -> str:
     """8 hex digits for the headers and what they include from their own folder."""
-    digest = hashlib.blake2b(digest_size=4)
+    digest = blake2b(digest_size=4)
     queue, seen = list(headers), set()
     while queue:
         file = queue.pop(0)

@@ -7,7 +7,6 @@ and no driver is needed for either.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.toolchain.compiler import run
 from maxlab.toolchain.nvlib import find_program, include_dirs, toolkit_roots, wheel_roots
@@ -68,7 +68,7 @@ class CudaFlags:
     def digest(self) -> str:
         """8 hex digits that differ when the arguments do."""
         text = "\0".join(self.arguments())
-        return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+        return blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

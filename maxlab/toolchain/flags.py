@@ -7,9 +7,9 @@ a digest that is part of the name under which the artefact is kept.
 from __future__ import annotations
 
 import functools
-import hashlib
 from dataclasses import dataclass
 
+from maxlab.digests import blake2b
 from maxlab.toolchain.compiler import Compiler
 
 # gcc at -O1 vectorises only loops that carry `#pragma omp simd`, which the generated ones
@@ -66,4 +66,4 @@ class Flags:
 @functools.lru_cache(maxsize=256)
 def _digest(flags: Flags, compiler: Compiler) -> str:
     text = "\0".join(flags.arguments(compiler))
-    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    return blake2b(text.encode(), digest_size=4).hexdigest()

@@ -7,7 +7,6 @@ names that library as a dependency, so it is opened first.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 from maxlab import trace
 from maxlab.config import config
+from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import loader
 from maxlab.toolchain.artefacts import Artefact, Key, cache
@@ -372,14 +372,14 @@ def _key(compiler: Compiler, arguments: Sequence[str], text: str, sources: str) 
 
 
 def _digest(text: str, size: int) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
+    return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def _sources_digest() -> str:
     """8 hex digits for the headers and the runtime, whose layouts modules are compiled with."""
     folder = kernels_dir() / "cuda"
     files = [folder / "cudasim.h", folder / "mx_device.cuh", *sorted((folder / "sim").rglob("*.*"))]
-    digest = hashlib.blake2b(digest_size=4)
+    digest = blake2b(digest_size=4)
     for file in files:
         if not file.is_file():
             raise ToolchainError(

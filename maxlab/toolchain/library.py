@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import hashlib
 import os
 import re
 import threading
@@ -21,6 +20,7 @@ from typing import Any
 
 from maxlab import progress, trace
 from maxlab.config import config
+from maxlab.digests import blake2b
 from maxlab.errors import CancelledError, MaxlabError, ToolchainError
 from maxlab.toolchain import loader
 from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache, content_of
@@ -200,7 +200,7 @@ def sources_digest() -> str:
     """A digest of all C that maxlab brings: runtime, products, and what kernels include. Machine
     code of equal sources works together."""
     folder = kernels_dir() / "c"
-    digest = hashlib.blake2b(prelude().text.encode(), digest_size=16)
+    digest = blake2b(prelude().text.encode(), digest_size=16)
     for path in sorted(folder.iterdir()):
         if path.suffix in (".c", ".h"):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -337,7 +337,7 @@ def _key_of(
     )
     if not sources:
         raise ToolchainError("ML504", f"no runtime sources in {folder}", fix="reinstall maxlab")
-    digest = hashlib.blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for path in [*sources, *(folder / file for file in names if file[-2:] == ".h")]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     flags = FLAGS.digest(compiler)

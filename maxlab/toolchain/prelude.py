@@ -8,12 +8,13 @@ compiling a small kernel. They get those sections of ``kernels/c/prelude.h``, an
 from __future__ import annotations
 
 import functools
-import hashlib
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 
 _SECTION = re.compile(
@@ -65,7 +66,7 @@ class Prelude:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+        self.digest = blake2b(text.encode(), digest_size=4).hexdigest()
 
     @functools.cached_property
     def sections(self) -> dict[str, Section]:
@@ -109,11 +110,16 @@ class Prelude:
         return [section for section in self.sections.values() if section.name in wanted]
 
 
+def _headers(folder: Path) -> list[Path]:
+    """The headers in ``folder``, by name."""
+    return sorted(folder / name for name in os.listdir(folder) if name.endswith(".h"))
+
+
 @functools.cache
 def prelude() -> Prelude:
     """The prelude of this installation, and what ops add to it, read once."""
     folder = kernels_dir() / "c"
-    files = [folder / "prelude.h", *sorted((folder / "ops").glob("*.h"))]
+    files = [folder / "prelude.h", *_headers(folder / "ops")]
     return Prelude("\n".join(file.read_text(encoding="utf-8") for file in files))
 
 

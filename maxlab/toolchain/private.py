@@ -11,8 +11,6 @@ import atexit
 import contextlib
 import fcntl
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from maxlab.toolchain.trust import check_folder, check_way
@@ -32,12 +30,16 @@ def private_folder(prefix: str) -> Path:
     Raises:
         OSError: there is no place for it, or others could put another folder in its place.
     """
+    import tempfile
+
     folder = Path(tempfile.mkdtemp(prefix=prefix)).absolute()
     mine = os.getpid(), folder
     _own.add(mine)
     try:
         check_way(folder)
     except OSError:
+        import shutil
+
         _own.discard(mine)
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -62,6 +64,8 @@ def _hold(folder: Path) -> None:
 
 def _remove_left(place: Path) -> None:
     """Remove the folders in ``place`` whose processes are gone."""
+    import shutil
+
     try:
         with os.scandir(place) as entries:
             found = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
@@ -83,6 +87,8 @@ def _remove_left(place: Path) -> None:
 def _leave() -> None:
     for owner, folder in _own:
         if owner == os.getpid():
+            import shutil
+
             shutil.rmtree(folder, ignore_errors=True)
 
 

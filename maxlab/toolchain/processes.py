@@ -13,18 +13,20 @@ import contextlib
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxlab import progress
 from maxlab.errors import ToolchainError
 from maxlab.toolchain.collector import paused
+
+if TYPE_CHECKING:
+    import subprocess
 
 T = TypeVar("T")
 
@@ -238,6 +240,8 @@ def _run(
     timeout_s: float,
     errors: bool,
 ) -> tuple[int, bytes]:
+    import subprocess
+
     batch = _here.batch
     assert batch is not None, "its callers have one"
     if batch.stopped or _is_over() or _is_interrupted(batch):
@@ -278,6 +282,8 @@ def _read(process: subprocess.Popen[bytes], batch: Batch, end: float) -> bytes:
     A process that it has started and that goes on, such as the server of a compiler cache, may
     hold the other end of the pipe; it is not waited for.
     """
+    import subprocess
+
     assert process.stdout is not None, "it is a pipe"
     pipe, kept = process.stdout.fileno(), bytearray()
     ready = select.poll()
@@ -297,6 +303,8 @@ def _read(process: subprocess.Popen[bytes], batch: Batch, end: float) -> bytes:
 
 
 def _wait(process: subprocess.Popen[bytes], batch: Batch, end: float) -> None:
+    import subprocess
+
     while True:
         try:
             process.wait(min(max(end - time.monotonic(), 0), _STEP_MS / 1000))

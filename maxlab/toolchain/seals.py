@@ -6,7 +6,6 @@ says nothing of who wrote the file: that is what `trust` is for.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import struct
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxlab.digests import blake2b
 from maxlab.toolchain.trust import is_private
 
 _MAGIC = b"mxsealed"
@@ -51,7 +51,7 @@ def seal(path: Path, names: Sequence[str]) -> Content:
         data = file.read()
         listed = "\n".join(names).encode()
         behind = listed + _END.pack(len(listed), _MAGIC)
-        digest = hashlib.blake2b(data + behind, digest_size=_DIGEST_BYTES).digest()
+        digest = blake2b(data + behind, digest_size=_DIGEST_BYTES).digest()
         file.write(behind + digest)
         os.fchmod(handle, 0o600)  # a compiler makes it by the umask, which may let the group in
     return Content(digest, frozenset(names), len(data) + len(listed) + _SEAL_BYTES, data)
@@ -67,7 +67,7 @@ def unsealed(data: bytes) -> Content | None:
     if magic != _MAGIC or length > end:
         return None
     sealed = memoryview(data)[:-_DIGEST_BYTES]
-    if hashlib.blake2b(sealed, digest_size=_DIGEST_BYTES).digest() != digest:
+    if blake2b(sealed, digest_size=_DIGEST_BYTES).digest() != digest:
         return None
     names = data[end - length : end].decode("utf-8", "replace").split("\n")
     return Content(digest, frozenset(names), len(data), data[: end - length])

@@ -8,7 +8,6 @@ a translation unit and the units in parallel, because a compiler run has a fixed
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import os
 import threading
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 from maxlab import progress, trace
 from maxlab.config import config
+from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import diagnose, loader
 from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache, content_of
@@ -156,7 +156,7 @@ def libraries_of(units: Sequence[KernelSource], flags: Flags | None = None) -> l
     compiler, store, head = find_compiler(), cache(), prelude().digest
     found: dict[bytes, Library] = {}
     for unit in dict.fromkeys(units):
-        text = hashlib.blake2b(unit.text.encode(), digest_size=16).hexdigest()
+        text = blake2b(unit.text.encode(), digest_size=16).hexdigest()
         told = replace(flags, brief=flags.brief or unit.brief).digest(compiler)
         key = Key(text, head, told, compiler.digest, compiler.cpu)
         artefact, _ = store.find(key)
@@ -204,7 +204,7 @@ def _load_missing(
     missing: list[_Missing] = []
     for unit in units:
         start = time.perf_counter()
-        text = hashlib.blake2b(unit.text.encode(), digest_size=16).hexdigest()
+        text = blake2b(unit.text.encode(), digest_size=16).hexdigest()
         key = Key(text, head, told[unit.brief], compiler.digest, compiler.cpu)
         found, why = store.find(key)
         if found is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -126,6 +125,8 @@ def _warm(
             )
         mark.touch()
     finally:
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -7,7 +7,6 @@ returned beside the text.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from maxlab.compiler.conventions import BLOCK
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.compiler.printed import Printed
+from maxlab.digests import blake2b
 from maxlab.dtype import DType
 from maxlab.ir.poly import FloorDiv, Poly
 from maxlab.opset.facts import Language
@@ -433,7 +433,7 @@ def finish(
     sizes = printer.declare_sizes()
     prologue = [*ahead, head, *sizes, *(f"  {line}" for line in extra)]
     body = "\n".join([*prologue, *printer.write.out, "  return 0;", "}"])
-    symbol = "k_" + hashlib.blake2b(body.encode(), digest_size=10).hexdigest()
+    symbol = "k_" + blake2b(body.encode(), digest_size=10).hexdigest()
     shift = len(prologue)
     lines = [(a + shift, b + shift, node) for a, b, node in printer.write.lines()]
     text = body.replace(NAME, symbol) + "\n"

@@ -20,7 +20,6 @@ Nothing of the text is inline assembly, so the simulator runs it as it is.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from maxlab.compiler.codegen.c import NAME, Printer, initial
@@ -30,6 +29,7 @@ from maxlab.compiler.conventions import THREADS
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.compiler.printed import HEADERS, CudaPrinted
+from maxlab.digests import blake2b
 from maxlab.ir.poly import Poly
 from maxlab.opset.notes import BEGINS, INDEX, NAN
 
@@ -174,7 +174,7 @@ def finish_kernel(
         said = log_call("cuda", BEGINS, "0", [("i", "0"), ("i", "items")])
         head += f"\n  if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y == 0) {said};"
     body = "\n".join([head, *printer.write.out, "}"])
-    symbol = "g_" + hashlib.blake2b(body.encode(), digest_size=10).hexdigest()
+    symbol = "g_" + blake2b(body.encode(), digest_size=10).hexdigest()
     shift = 1 + head.count("\n")
     lines = [(a + shift, b + shift, node) for a, b, node in printer.write.lines()]
     text = body.replace(NAME, symbol) + "\n"

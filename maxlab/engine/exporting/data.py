@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
@@ -11,6 +10,7 @@ import numpy as np
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Plan, Slot
+from maxlab.digests import blake2b
 from maxlab.driver import Tensor
 from maxlab.engine.weights import Prepared
 from maxlab.toolchain.cffi_abi import ffi
@@ -97,7 +97,7 @@ def data_of(model: Exportable) -> Data:
     again: dict[str, Tensor] | None = None
     pieces: dict[int, Piece] = {}
     offset = HEAD
-    digest = hashlib.blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for slot in _wanted(plan):
         nbytes = slot.nbytes.evaluate({})
         address = prepared.addresses.get(slot.number)

@@ -26,7 +26,6 @@ from maxlab.engine.kept.weights import Numbers
 from maxlab.engine.model import Model
 from maxlab.engine.placing import placed_of
 from maxlab.engine.weights import prepare
-from maxlab.errors import ArgumentTypeError
 from maxlab.ir.types import DeviceRef
 from maxlab.toolchain.collector import paused
 from maxlab.toolchain.library import runtime
@@ -117,22 +116,6 @@ def _computed_again(
     return found
 
 
-def weights_in(registry: Any) -> Mapping[str, Any]:
-    """``registry``, what users give as the weights of a model; nothing for None.
-
-    Raises:
-        ArgumentTypeError: ML612, it has no weights by name.
-    """
-    found = registry if registry is not None else {}
-    if not isinstance(found, Mapping):
-        raise ArgumentTypeError(
-            "ML612",
-            f"weights_registry has the weights by name, got {type(found).__name__}",
-            fix="pass a dict: session.load(graph, weights_registry={})",
-        )
-    return found
-
-
 def _places(plan: Plan) -> Iterable[tuple[DeviceRef, str, None]]:
     """The devices of ``plan``, and what is on each, in words."""
     for x in plan.facts.inputs:
@@ -143,4 +126,4 @@ def _places(plan: Plan) -> Iterable[tuple[DeviceRef, str, None]]:
         yield step.device, step.name, None
 
 
-__all__ = ["is_loadable", "load_kept", "weights_in"]
+__all__ = ["is_loadable", "load_kept"]

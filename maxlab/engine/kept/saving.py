@@ -18,6 +18,7 @@ from maxlab.compiler.compiled import units_of
 from maxlab.compiler.options import DEFAULT
 from maxlab.compiler.plan_file import HEAD, written
 from maxlab.config import VERSION
+from maxlab.digests import blake2b
 from maxlab.driver.device import CPU
 from maxlab.driver.mapped import FileMemory, file_at
 from maxlab.dtype import DType
@@ -221,7 +222,7 @@ class Saving:
             KernelEntry(
                 symbol, names[symbol], language, tuple(ids),
                 where.get(symbol, "") if language == "c" else "",
-                hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
+                blake2b(text.encode(), digest_size=16).hexdigest(),
             )
             for (language, symbol, text), ids in steps.items()
         ]  # fmt: skip

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from maxlab.engine.kept.archive import Archive
 from maxlab.errors import ArgumentTypeError, ParseError, shown
+
+if TYPE_CHECKING:
+    from maxlab.engine.kept.archive import Archive
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

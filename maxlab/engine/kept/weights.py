@@ -9,7 +9,6 @@ these, and is read again.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import time
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from maxlab import files
+from maxlab.digests import blake2b
 from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType
 from maxlab.engine.kept.archive import Archive
@@ -200,7 +200,7 @@ def require_seen(handle: int, digest: str, read: Callable[[], None]) -> None:
     if this machine has not seen so before."""
     info = os.fstat(handle)
     mark = info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
-    text = hashlib.blake2b(f"{mark} {digest}".encode(), digest_size=16).hexdigest()
+    text = blake2b(f"{mark} {digest}".encode(), digest_size=16).hexdigest()
     if text in _SEEN or cache().find(SeenKey(text))[0] is not None:
         _SEEN.add(text)
         return
@@ -229,6 +229,8 @@ def forget() -> None:
 
 
 def _digest(handle: int, size: int) -> str:
+    import hashlib
+
     found = hashlib.sha256()
     at = 0
     while at < size:

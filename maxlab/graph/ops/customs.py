@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, MaxlabError, ShapeError
@@ -11,9 +11,11 @@ from maxlab.graph.build import builder, explain, staged, tensor
 from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, Value, _OpaqueValue
 from maxlab.ir import DeviceRef, OpaqueType, TensorType, Type
 from maxlab.opset.builder import Builder
-from maxlab.opset.custom import INPLACE, OP, bind, complete, is_effect, require_unchanging
-from maxlab.opset.declared import Declaration
+from maxlab.opset.custom import INPLACE, OP, complete, is_effect, require_unchanging
 from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
+
+if TYPE_CHECKING:
+    from maxlab.opset.declarations import Declaration
 
 
 @staged
@@ -174,6 +176,8 @@ def _bound(
     parameters: Any,
 ) -> dict[str, Any]:
     """The attributes of a call of ``declared``."""
+    from maxlab.opset.custom_binding import bind
+
     name = declared.name
     types = [_result_type(name, type) for type in _listed(name, out_types)]
     if parameters is not None and not isinstance(parameters, Mapping):
