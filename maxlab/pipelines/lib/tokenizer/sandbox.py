@@ -23,6 +23,7 @@ from typing import Any
 
 from maxlab.pipelines.lib.tokenizer import packages
 from maxlab.pipelines.lib.tokenizer.budget import (
+    CONTAINERS,
     MOST_BITS,
     MOST_WIDTH,
     LimitError,
@@ -60,6 +61,8 @@ _SHALLOW = frozenset(
 """Filters that look at the elements of a list, and not into them."""
 _WIDTHS = frozenset({"center", "indent", "truncate", "batch", "slice", "format", "round"})
 """Filters that take a width, or numbers that act as one."""
+_CLOSED = frozenset({"encode", "to_bytes", "from_bytes", "fromhex"})
+"""Methods that make bytes, which no prompt has, and whose sizes are not counted."""
 _STR_WIDTHS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 _TURN, _CALL = 8, 1024
 """The costs of a turn of a loop or a small function, and of a call of a macro: in characters."""
@@ -71,11 +74,27 @@ class TemplateRefusalError(Exception):
 
 
 # ---------------------------------------------------------------- what is counted
+class _Turns:
+    """The elements of a loop, with their number; the time is looked at now and then."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, one in enumerate(self._inner):
+            if not number % 64:
+                spend(0)
+            yield one
+
+
 def each(value: Any, static: int) -> Any:
     """``value`` for a loop over it, whose body has ``static`` characters of its own."""
-    if isinstance(value, Sized):
+    if isinstance(value, Sized) and isinstance(value, Iterable):
         spend(len(value) * (_TURN + static))
-        return value
+        return _Turns(value)
     return _counted(value, static) if isinstance(value, Iterable) else value
 
 
@@ -92,9 +111,16 @@ def tick(static: int) -> str:
 
 
 def bounded(value: Any) -> Any:
-    """``value``, which is about to be written, compared or sorted as a whole."""
-    if isinstance(value, (list, tuple, dict, set, frozenset)):
+    """``value``, which is about to be written, compared, sorted or hashed as a whole."""
+    if isinstance(value, CONTAINERS):
         spend(weigh(value))
+    return value
+
+
+def cut(value: Any) -> Any:
+    """``value``, a part of which is about to be copied."""
+    if isinstance(value, Sized):
+        spend(len(value))
     return value
 
 
@@ -116,7 +142,13 @@ def _made(value: Any) -> Any:
         characters(len(value))
     elif isinstance(value, (list, tuple, dict, set)):
         items(len(value))
+    elif isinstance(value, int):
+        _bits(value.bit_length())
     return value
+
+
+_OWN = (each, tick, bounded, written, cut, join)
+"""The functions that count."""
 
 
 # ---------------------------------------------------------------- operators
@@ -219,7 +251,11 @@ def to_json(
 def _before_method(name: str, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises when a method of a builtin type would make something too large."""
     values = (*args, *kwargs.values())
+    for one in values:
+        bounded(one)
     if not isinstance(owner, str):
+        if name in ("count", "index"):
+            bounded(owner)
         if isinstance(owner, (int, float)):
             for one in values:
                 width(one)
@@ -255,8 +291,11 @@ def _filter_guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        values = args[1:] if passed else args
         spend(_TURN)
+        first = args[:1] if passed else ()
+        values = args[1:] if passed else args
+        if name not in _SHALLOW:  # what is not there yet is made before it is weighed
+            values = tuple(list(one) if isinstance(one, Iterator) else one for one in values)
         for one in values:
             if name not in _SHALLOW:
                 spend(weigh(one))
@@ -267,7 +306,7 @@ def _filter_guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             for one in rest:
                 width(one)
         _before_filter(name, values, rest)
-        return _made(function(*args, **kwargs))
+        return _made(function(*first, *values, **kwargs))
 
     return guarded
 
@@ -355,6 +394,18 @@ def count_loops(tree: Any) -> Any:
             self.generic_visit(node)
             return call(join, *node.nodes, at=node)
 
+        def visit_Getitem(self, node: Any) -> Any:  # noqa: N802 - a name of Jinja's
+            self.generic_visit(node)
+            if isinstance(node.arg, nodes.Slice):
+                node.node = call(cut, node.node, at=node)
+            return node
+
+        def visit_Pair(self, node: Any) -> Any:  # noqa: N802 - a name of Jinja's
+            self.generic_visit(node)
+            if not isinstance(node.key, nodes.Const):
+                node.key = call(bounded, node.key, at=node)
+            return node
+
         def visit_Compare(self, node: Any) -> Any:  # noqa: N802 - a name of Jinja's
             self.generic_visit(node)
             sides = [node, *node.ops]
@@ -387,6 +438,7 @@ def _environment_class() -> Any:
     sandbox = packages.jinja2().sandbox
     base: Any = sandbox.ImmutableSandboxedEnvironment
     undefined = packages.jinja2().Undefined
+    macro = packages.jinja2().runtime.Macro
 
     class Limited(base):  # type: ignore[misc]
         intercepted_binops = frozenset(_OPERATORS)
@@ -401,11 +453,14 @@ def _environment_class() -> Any:
                 f"the attribute {attribute!r} of {type(obj).__name__} is Python's own"
             )
 
+        def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+            return attr not in _CLOSED and super().is_safe_attribute(obj, attr, value)
+
         def getattr(self, obj: Any, attribute: str) -> Any:
             return self._public(obj, attribute, super().getattr(obj, attribute))
 
         def getitem(self, obj: Any, argument: Any) -> Any:
-            return self._public(obj, argument, super().getitem(obj, argument))
+            return self._public(obj, argument, super().getitem(obj, bounded(argument)))
 
         def _public(self, obj: Any, name: Any, found: Any) -> Any:
             """``found``, unless it is looked for under a name of Python's own and not there."""
@@ -432,6 +487,11 @@ def _environment_class() -> Any:
         def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
             builtin = isinstance(__obj, BuiltinMethodType)
             spend(_TURN)
+            if builtin and __obj.__name__ == "join":
+                args = tuple(list(one) if isinstance(one, Iterator) else one for one in args)
+            if not builtin and not isinstance(__obj, macro) and __obj not in _OWN:
+                for one in (*args, *kwargs.values()):
+                    bounded(one)
             if builtin:
                 _before_method(__obj.__name__, __obj.__self__, args, kwargs)
             made = super().call(__context, __obj, *args, **kwargs)
@@ -451,6 +511,9 @@ def _namespace() -> Any:
             base.__init__(self)
             for name, value in values.items():
                 self[name] = value
+
+        def __repr__(self) -> str:
+            return "<Namespace>"
 
         def __setitem__(self, name: str, value: Any) -> None:
             if name.startswith("_"):
