@@ -43,6 +43,7 @@ PAGES = {
 """Pages, and how many programs each has at least."""
 ELSEWHERE = {
     "how-to/add-an-op.md",
+    "how-to/bring-your-own-architecture.md",
     "how-to/check-a-gpu.md",
     "how-to/configure-a-pipeline.md",
     "how-to/load-weights.md",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from maxlab.pipelines.lib.architecture import (
     takes,
 )
 from maxlab.pipelines.lib.architectures import use_registry
+from maxlab.pipelines.lib.config_enums import RepoType
 from maxlab.pipelines.lib.config_resolving import set_required
 from maxlab.pipelines.lib.custom_architectures import custom_architectures
 from maxlab.pipelines.lib.interfaces import PipelineModel
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 PipelineTypes: TypeAlias = Pipeline[Any, Any]
 """A pipeline of any task."""
+_SMALL_FILES = (".json", ".txt", ".model", ".jinja", ".py")
+"""Endings of the files that configurations and tokenizers are made of."""
 _HEAD = ("architecture", "task", "encodings", "files", "model", "examples")
 
 
@@ -132,8 +136,8 @@ class PipelineRegistry:
 
     def __init__(self, architectures: Iterable[SupportedArchitecture]) -> None:
         self.architectures = {}
-        self._configs: dict[tuple[str, str, bool], Any] = {}
-        self._tokenizers: dict[tuple[str, str, bool], Any] = {}
+        self._configs = _Kept(config_of)
+        self._tokenizers = _Kept(_tokenizer_of)
         for architecture in architectures:
             self.register(architecture)
 
@@ -196,7 +200,9 @@ class PipelineRegistry:
 
     # ------------------------------------------------------------ checkpoints
     def get_active_huggingface_config(self, huggingface_repo: HuggingFaceRepo) -> Any:
-        """The configuration of a checkpoint, a ``PretrainedConfig``; read once and then kept.
+        """The configuration of a checkpoint, a ``PretrainedConfig``.
+
+        It is read once while the files stay as they are.
 
         Args:
             huggingface_repo: The repository or folder.
@@ -205,30 +211,22 @@ class PipelineRegistry:
             InputError: ML132 (a ValueError), it cannot be read.
             MissingPackageError: ML979, transformers is not installed.
         """
-        key = _key(huggingface_repo)
-        if key not in self._configs:
-            self._configs[key] = config_of(huggingface_repo)
-        return self._configs[key]
+        return self._configs.of(huggingface_repo)
 
     def get_active_tokenizer(self, huggingface_repo: HuggingFaceRepo) -> Any:
-        """The tokenizer of a checkpoint, as transformers has it; loaded once and then kept.
+        """The tokenizer of a checkpoint, as transformers has it.
+
+        It is loaded once while the files stay as they are.
 
         Args:
             huggingface_repo: The repository or folder.
 
         Raises:
-            InputError: ML177 (a ValueError), it cannot be loaded.
+            FileError: ML151, ML152, its files are not there, or cannot be read (an OSError).
+            UnsupportedError: ML153, it needs code of its own, which is not trusted.
             MissingPackageError: ML979, transformers is not installed.
         """
-        key = _key(huggingface_repo)
-        if key not in self._tokenizers:
-            self._tokenizers[key] = load(
-                "AutoTokenizer",
-                huggingface_repo.repo_id,
-                huggingface_repo.revision,
-                huggingface_repo.trust_remote_code,
-            )
-        return self._tokenizers[key]
+        return self._tokenizers.of(huggingface_repo)
 
     def retrieve_architecture(
         self, huggingface_repo: HuggingFaceRepo
@@ -411,7 +409,7 @@ class PipelineRegistry:
         )
 
     def _rows(self) -> list[tuple[str, ...]]:
-        """What the table tells of each architecture."""
+        """The rows of the table, one for each architecture."""
         return [
             (
                 name,
@@ -433,8 +431,48 @@ class PipelineRegistry:
         printer.text(text_table(repr(self), _HEAD, self._rows()))
 
 
-def _key(repo: HuggingFaceRepo) -> tuple[str, str, bool]:
-    return repo.repo_id, repo.revision, repo.trust_remote_code
+class _Kept:
+    """Values that are made of the files of a checkpoint, each made once while these stay as they
+    are.
+
+    Args:
+        make: Makes the value of a repository.
+    """
+
+    def __init__(self, make: Callable[[HuggingFaceRepo], Any]) -> None:
+        self._make = make
+        self._values: dict[tuple[str, str, bool], tuple[object, Any]] = {}
+
+    def of(self, repo: HuggingFaceRepo) -> Any:
+        """The value of a repository."""
+        place, stamp = repo.repo_id, None
+        if repo.repo_type is RepoType.local:
+            place = os.path.realpath(os.path.expanduser(place))
+            stamp = _stamp(place)
+        key = (place, repo.revision, repo.trust_remote_code)
+        known = self._values.get(key)
+        if known is None or known[0] != stamp:
+            self._values[key] = known = (stamp, self._make(repo))
+        return known[1]
+
+    def clear(self) -> None:
+        """Forgets all values."""
+        self._values.clear()
+
+
+def _stamp(folder: str) -> object:
+    """Changes when a small file of ``folder`` is written, added or removed."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(_SMALL_FILES) and entry.is_file():
+                status = entry.stat()
+                found.append((entry.name, status.st_mtime_ns, status.st_size, status.st_ino))
+    return sorted(found)
+
+
+def _tokenizer_of(repo: HuggingFaceRepo) -> Any:
+    return load("AutoTokenizer", repo.repo_id, repo.revision, repo.trust_remote_code)
 
 
 PIPELINE_REGISTRY = PipelineRegistry([])

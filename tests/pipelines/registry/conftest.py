@@ -11,7 +11,7 @@ from maxlab.pipelines.lib.architectures import registry as current
 from maxlab.pipelines.lib.architectures import use_registry
 from maxlab.pipelines.lib.registry import PipelineRegistry
 
-OF_TESTS = {"bag_of_words", "mine", "other", "package"}
+OF_TESTS = {"bag_of_words", "mine", "other", "package", "short"}
 
 
 @pytest.fixture

