@@ -37,6 +37,8 @@ INTERNALS = [
     "{% for c in [].__class__.__base__.__subclasses__() %}{{ c }}{% endfor %}",
     "{{ [''] | map(attribute='__class__') | list }}",
     "{{ (1).__class__ }}",
+    "{{ 'a'.encode() }}",
+    "{{ (1).to_bytes(10**10, 'big') }}",
     "{{ loop_messages.x.__globals__ }}",
 ]
 FILES = [
@@ -125,7 +127,25 @@ ENDLESS = {
     "joined by the filter": "{{ range(100000)|join('a' * 1000000) }}",
     "translated": "{{ ('a' * 1000000).translate({97: 'b' * 1000000}) }}",
     "split": "{{ ('a' * 4000000).split('a') }}",
-    "bytes": "{{ (1).to_bytes(10**10, 'big') }}",
+    "slices in a loop": "{% set x = 'a' * 4000000 %}{% for i in range(100000) %}"
+    "{% for j in range(70) %}{% set y = x[1:] %}{% endfor %}{% endfor %}",
+    "joined without a list": "{{ ''.join((['a' * 4000000] * 100000)|select) }}",
+    "joined by the filter without a list": "{{ (['a' * 4000000] * 100000)|select|join }}",
+    "lists in lists, in a namespace's values": DOUBLING
+    + "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ {'a': ns.x}.items() }}",
+    "tuples in tuples, hashed": DOUBLING
+    + "{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ {ns.x: 1} }}",
+    "tuples in tuples, looked for": DOUBLING
+    + "{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ messages[0][ns.x] }}",
+    "tuples in tuples, got": DOUBLING
+    + "{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ messages[0].get(ns.x) }}",
+    "lists in lists, counted": DOUBLING
+    + "{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}"
+    "{{ [ns.x].count(ns.y) }}",
+    "lists in lists, changed": DOUBLING
+    + "{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}"
+    "{% for a in [ns.x, ns.y] %}{{ loop.changed(a) }}{% endfor %}",
+    "a long number": "{{ ('f' * 4000000)|int(0, 16) // 3 }}",
     "wide JSON": "{{ [1]|tojson(indent=10**9) }}",
     "batches": "{{ [1]|batch(10**9, 0)|list }}",
     "slices": "{{ [1]|slice(10**9)|list }}",
@@ -236,6 +256,7 @@ def test_the_time_of_a_rendering_ends(monkeypatch: pytest.MonkeyPatch) -> None:
          "2False1False0True"),
         ("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "a1"),
         ("{% for a in [[1, [2]]] recursive %}{{ a }}{% endfor %}", "[1, [2]]"),
+        ("{% set ns = namespace(a=1) %}{{ ns }}{{ 'abc'[1:] }}{{ {1: 2}[1] }}", "<Namespace>bc2"),
         ("{{ dict(a=1).a }}{{ namespace(b=2).b }}{{ 2 ** 3 * 4 }}", "1232"),
         ("{% generation %}a{% endgeneration %}", "a"),
         ("{% set x %}a{% endset %}{% filter upper %}{{ x }}{% endfilter %}", "A"),

@@ -8,7 +8,7 @@ for. The limits lie far above what a conversation needs.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -26,6 +26,8 @@ MOST_WIDTH = 10_000
 """The largest number that is taken for the width of a text."""
 MOST_BITS = 4096
 """The most bits of an integer that a template makes."""
+CONTAINERS = (list, tuple, dict, set, frozenset, KeysView, ValuesView, ItemsView)
+"""The kinds of values that hold others."""
 _ITEM = 8
 """The cost of an element of a list, in characters."""
 
@@ -41,6 +43,15 @@ class Budget:
         self._left = MOST_WORK
         self._end = time.monotonic() + MOST_SECONDS
 
+    def check(self) -> None:
+        """Raises when the time is over.
+
+        Raises:
+            LimitError: It is.
+        """
+        if time.monotonic() > self._end:
+            raise LimitError(f"more than {MOST_SECONDS:g} seconds")
+
     def spend(self, amount: int) -> None:
         """Takes ``amount`` steps or characters.
 
@@ -50,8 +61,7 @@ class Budget:
         self._left -= amount
         if self._left < 0:
             raise LimitError(f"more than {MOST_WORK:,} steps and characters")
-        if time.monotonic() > self._end:
-            raise LimitError(f"more than {MOST_SECONDS:g} seconds")
+        self.check()
 
 
 _BUDGET: ContextVar[Budget | None] = ContextVar("maxlab_template_budget", default=None)
@@ -122,7 +132,7 @@ def weigh(value: Any) -> int:
     """
     if isinstance(value, str):
         return len(value)
-    if not isinstance(value, (list, tuple, dict, set, frozenset)):
+    if not isinstance(value, CONTAINERS):
         return 1
     total = count = 0
     waiting: list[Iterator[Any]] = [iter((value,))]
@@ -134,7 +144,7 @@ def weigh(value: Any) -> int:
             elif isinstance(one, dict):
                 waiting.append(iter([*one.keys(), *one.values()]))
                 break
-            elif isinstance(one, (list, tuple, set, frozenset)):
+            elif isinstance(one, CONTAINERS):
                 waiting.append(iter(one))
                 break
         else:
@@ -153,6 +163,7 @@ __all__ = [
     "MOST_SECONDS",
     "MOST_WIDTH",
     "MOST_WORK",
+    "CONTAINERS",
     "Budget",
     "LimitError",
     "characters",

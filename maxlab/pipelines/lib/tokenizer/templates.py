@@ -15,7 +15,7 @@ from maxlab.interfaces import fields
 from maxlab.pipelines.lib.tokenizer import budget, packages, sandbox
 from maxlab.pipelines.lib.tokenizer.messages import plain
 
-MOST_SOURCE = 1 << 20
+MOST_SOURCE = 256 << 10
 """The most characters of a template."""
 _FILE = "<template>"
 _RESERVED = frozenset(("messages", "tools"))
