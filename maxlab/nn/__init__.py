@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import MissingNameError, missing
 from maxlab.graph import ops as functional
-from maxlab.nn import comm, embedding, layer, linear, norm, sequential
+from maxlab.nn import comm, embedding, layer, linear, norm, rotary_embedding, sequential
 from maxlab.nn.activations import (
     GELU,
     Dropout,
@@ -30,6 +30,17 @@ from maxlab.nn.norm import (
     LayerNormV1,
     RMSNorm,
     RMSNormV1,
+)
+from maxlab.nn.rotary_embedding import (
+    DynamicRotaryEmbedding,
+    LinearScalingParams,
+    Llama3RopeScalingParams,
+    Llama3RotaryEmbedding,
+    LongRoPERotaryEmbedding,
+    LongRoPEScalingParams,
+    RotaryEmbedding,
+    YarnRotaryEmbedding,
+    YarnScalingParams,
 )
 
 ModuleList = LayerList
@@ -68,11 +79,21 @@ __all__ = [
     "LinearV1",
     "MLPV1",
     "RMSNormV1",
+    "DynamicRotaryEmbedding",
+    "LinearScalingParams",
+    "Llama3RopeScalingParams",
+    "Llama3RotaryEmbedding",
+    "LongRoPERotaryEmbedding",
+    "LongRoPEScalingParams",
+    "RotaryEmbedding",
+    "YarnRotaryEmbedding",
+    "YarnScalingParams",
     "comm",
     "embedding",
     "layer",
     "linear",
     "norm",
+    "rotary_embedding",
     "sequential",
 ]
 
