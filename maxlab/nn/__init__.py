@@ -31,17 +31,6 @@ from maxlab.nn.norm import (
     RMSNorm,
     RMSNormV1,
 )
-from maxlab.nn.rotary_embedding import (
-    DynamicRotaryEmbedding,
-    LinearScalingParams,
-    Llama3RopeScalingParams,
-    Llama3RotaryEmbedding,
-    LongRoPERotaryEmbedding,
-    LongRoPEScalingParams,
-    RotaryEmbedding,
-    YarnRotaryEmbedding,
-    YarnScalingParams,
-)
 
 ModuleList = LayerList
 
@@ -79,15 +68,6 @@ __all__ = [
     "LinearV1",
     "MLPV1",
     "RMSNormV1",
-    "DynamicRotaryEmbedding",
-    "LinearScalingParams",
-    "Llama3RopeScalingParams",
-    "Llama3RotaryEmbedding",
-    "LongRoPERotaryEmbedding",
-    "LongRoPEScalingParams",
-    "RotaryEmbedding",
-    "YarnRotaryEmbedding",
-    "YarnScalingParams",
     "comm",
     "embedding",
     "layer",
@@ -117,6 +97,7 @@ _INSTEAD = {
         _TORCH,
     ),
 }
+_INSTEAD |= {name: f"nn.rotary_embedding.{name}" for name in rotary_embedding.__all__}
 _CONVOLUTIONS = {"Conv1d": "conv2d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
 
 if not TYPE_CHECKING:
