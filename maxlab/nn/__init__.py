@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import MissingNameError, missing
 from maxlab.graph import ops as functional
-from maxlab.nn import comm, embedding, layer, linear, norm, rotary_embedding, sequential
+from maxlab.nn import (
+    attention,
+    comm,
+    embedding,
+    layer,
+    linear,
+    norm,
+    rotary_embedding,
+    sequential,
+)
 from maxlab.nn.activations import (
     GELU,
     Dropout,
@@ -68,6 +77,7 @@ __all__ = [
     "LinearV1",
     "MLPV1",
     "RMSNormV1",
+    "attention",
     "comm",
     "embedding",
     "layer",
