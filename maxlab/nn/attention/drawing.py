@@ -53,9 +53,10 @@ def page_of(mask: AttentionMask) -> str:
     left = ""
     if mask.allowed.shape != tuple(map(len, _shown(mask))):
         left = f" The last of {mask.allowed.shape[0]} × {mask.allowed.shape[1]} are drawn."
+    border = " The line is where the cache ends and new tokens begin." if mask.cached else ""
     note = (
         "A row is a query, at its position in the sequence; a column is a key. Filled: the query "
-        f"sees the key. The line is where the cache ends and new tokens begin.{left}"
+        f"sees the key.{border}{left}"
     )
     return card(
         [

@@ -286,7 +286,7 @@ class LongRoPERotaryEmbedding(RotaryEmbedding):
         long: from position 4096 on
         pair  wavelength [tokens]  scaled by  long wavelength [tokens]  long scaled by
            0                6.283          1                     12.57             0.5
-           1                628.3          1                 2.011e+04         0.03125
+           1                628.3          1                    20,106         0.03125
     """
 
     scaling_params: LongRoPEScalingParams | None = None

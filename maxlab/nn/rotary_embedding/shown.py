@@ -13,6 +13,11 @@ MOST = 16
 """The most pairs that text and HTML list."""
 
 
+def _number(x: Field) -> str:
+    """``x`` with four digits that count; all before the point where there are more."""
+    return f"{x:,.0f}" if isinstance(x, float) and x >= 1000 else f"{x:.4g}"
+
+
 class Frequencies(Tabular):
     """The frequencies of a rotary embedding, a row for each pair of dimensions.
 
@@ -68,7 +73,7 @@ class Frequencies(Tabular):
         rows = []
         for pair in numbers:
             record = self._record(pair)
-            rows.append([str(record[0]), *(f"{x:,.4g}" for x in record[1:] if x is not None)])
+            rows.append([str(record[0]), *map(_number, record[1:])])
         return rows
 
     @property
