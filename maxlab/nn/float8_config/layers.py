@@ -99,14 +99,7 @@ def _agree(weights: Weights, module: str, in_float8: bool) -> None:
     name = f"{weights.prefix}{module}.weight"
     if name not in weights.state_dict:
         return
-    weight = weights.state_dict[name]
-    dtype = getattr(weight, "dtype", None)
-    if not isinstance(dtype, DType):
-        raise WeightError(
-            "ML697",
-            f"{name} must be a WeightData, got {shown(weight)}",
-            fix="pass what weights.items() of a file gives, such as load_weights([...])",
-        )
+    dtype = _dtype_of(name, weights.state_dict[name])
     if dtype.is_float8() is not in_float8:
         raise WeightError(
             "ML697",
@@ -114,6 +107,22 @@ def _agree(weights: Weights, module: str, in_float8: bool) -> None:
             f"{'in float8' if in_float8 else 'not converted'}",
             fix="pass the config.json that came with these weights, and the prefixes of both",
         )
+
+
+def _dtype_of(name: str, weight: object) -> DType:
+    """The dtype of the weight ``name``.
+
+    Raises:
+        WeightError: ML697, it is no weight.
+    """
+    dtype = getattr(weight, "dtype", None)
+    if not isinstance(dtype, DType):
+        raise WeightError(
+            "ML697",
+            f"{name} must be a WeightData, got {shown(weight)}",
+            fix="pass the data of a file of weights, as load_weights reads it",
+        )
+    return dtype
 
 
 # ---------------------------------------------------------------- scales
@@ -126,6 +135,10 @@ def scale_dtype(scheme: Scheme, weights: Weights, modules: list[str]) -> DType:
     found: dict[DType, str] = {}
     for name, dtype in _scales(scheme, weights, modules):
         found.setdefault(dtype, name)
+    if not found:  # of other modules than those of layers, such as the last one
+        for name, weight in weights.state_dict.items():
+            if str(name).endswith(f".{scheme.scale_name}"):
+                found.setdefault(_dtype_of(name, weight), name)
     if len(found) == 1:
         return next(iter(found))
     if not found:
@@ -152,7 +165,10 @@ def _scales(scheme: Scheme, weights: Weights, modules: list[str]) -> Iterator[tu
         for last in wanted:
             scale = weights.get(module, last)
             if scale is not None:
-                yield f"{weights.prefix}{module}.{last}", scale.dtype
+                yield (
+                    f"{weights.prefix}{module}.{last}",
+                    _dtype_of(f"{weights.prefix}{module}.{last}", scale),
+                )
             elif weights.get(module, "weight") is not None:
                 raise WeightError(
                     "ML699",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
@@ -308,6 +312,9 @@ def test_bits_that_are_not_read() -> None:
         parse_float8_config(config("fbgemm"), fbgemm().weights, DType.float8_e5m2)
 
 
+WHOLE = {name: make() for name, make in MODELS.items()}
+
+
 # ---------------------------------------------------------------- spoilt weights
 def without(name: str) -> Callable[[Model], None]:
     return lambda model: model.weights.__delitem__(name)
@@ -327,6 +334,7 @@ WEIGHTS: list[tuple[str, Callable[[Model], None], str]] = [
     ("fbgemm", with_("layers.0.mlp.gate_proj.weight", (256, 200), F8), "ML697"),
     ("fbgemm", lambda model: model.weights.update({f"{GATE}.weight": None}), "ML697"),  # type: ignore[dict-item]
     ("fbgemm", lambda model: model.weights.update({f"{GATE}.weight": np.ones(3)}), "ML697"),  # type: ignore[dict-item]
+    ("fbgemm", lambda model: model.weights.update({f"{GATE}.weight_scale": 1.0}), "ML697"),  # type: ignore[dict-item]
     ("static", without("layers.0.mlp.up_proj.input_scale"), "ML699"),
 ]
 
@@ -340,6 +348,47 @@ def test_spoilt_weights(number: int) -> None:
         read(config(name), model)
     assert caught.value.code == code, caught.value
     assert caught.value.fix
+
+
+def test_the_dtype_of_scales_may_come_from_another_module() -> None:
+    model = Model()
+    model.put("lm_head.weight_scale", (10, 1), BF16)
+    assert read(config("fbgemm"), model).weight_scale.dtype is DType.bfloat16
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 300)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.sampled_from(["tensor", "token", "block", "float", "dynamic", "re:*", "Linear", "fp8"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths to everything inside of ``value``."""
+    items: Any = ()
+    if isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+    return [path] + [found for key, inner in items for found in places(inner, (*path, key))]
+
+
+@settings(max_examples=60, deadline=None)
+@drawn(st.data(), st.sampled_from(["blocks", "static", "per token"]))
+def test_whatever_stands_in_a_config_is_read_or_refused(data: st.DataObject, name: str) -> None:
+    spoilt = config(name)
+    path = data.draw(st.sampled_from(places(spoilt)[1:]))
+    place: Any = spoilt
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = data.draw(VALUES)
+    with contextlib.suppress(MaxlabError):
+        assert isinstance(read(spoilt, WHOLE[name]), Float8Config)
 
 
 def test_weights_are_a_dict() -> None:

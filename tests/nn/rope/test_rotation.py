@@ -78,6 +78,22 @@ def test_sections_follow_positions_of_their_own(place: DeviceRef) -> None:
     assert np.allclose(cpu_and_gpu.numpy(found), formulas.turned(queries, table, False), atol=2e-5)
 
 
+def test_dynamic_frequencies_turn_what_a_run_brings(place: DeviceRef) -> None:
+    layer = rope.DynamicRotaryEmbedding(8, 1, 1e4, 4, interleaved=False)
+    types = [TensorType(F32, ["tokens", 1, 8], place), TensorType(I64, ["tokens"], place)]
+    with Graph("dynamic", input_types=types) as graph:
+        x, positions = (value.tensor for value in graph.inputs)
+        layer.maybe_update_freqs(positions)
+        graph.output(layer(x, position_ids=positions))
+    model = cpu_and_gpu.session(place).load(graph)
+    for last in (3, 4, 21):
+        queries, at = random(2, 1, 8), np.array([0, last])
+        (found,) = model(cpu_and_gpu.at(queries, place), cpu_and_gpu.at(at, place))
+        frequencies = formulas.plain(8, 1e4 * (max(last + 1, 4) / 4) ** (8 / 6))
+        want = formulas.turned(queries, formulas.table(frequencies, at), False)
+        assert np.allclose(cpu_and_gpu.numpy(found), want, atol=2e-5)
+
+
 def test_a_low_precision_is_turned_in_float32_and_rounded_once() -> None:
     layer = rope.RotaryEmbedding(8, 1, 100.0, 8)
     graph = Graph("bf16", layer, [TensorType(DType.bfloat16, ["tokens", 1, 8])])
