@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from maxlab.markup import escape
-
-if TYPE_CHECKING:
-    from maxlab.nn.attention.masks import AttentionMask
 
 MOST_ROWS, MOST_COLUMNS = 32, 64
 """The most queries and keys that are drawn: the last ones, which see most."""
@@ -15,13 +15,30 @@ CELL = 13
 LEFT, TOP = 44, 34
 
 
-def _shown(mask: AttentionMask) -> tuple[range, range]:
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A mask to be drawn.
+
+    Attributes:
+        name: The name of its rule.
+        says: The rule in words.
+        allowed: Whether a query sees a key, bool ``[queries, keys]``.
+        cached: The position of the first query.
+    """
+
+    name: str
+    says: str
+    allowed: np.ndarray[Any, Any]
+    cached: int
+
+
+def _shown(mask: Grid) -> tuple[range, range]:
     """The rows and columns that are drawn."""
     rows, columns = mask.allowed.shape
     return range(max(0, rows - MOST_ROWS), rows), range(max(0, columns - MOST_COLUMNS), columns)
 
 
-def text_of(mask: AttentionMask) -> str:
+def text_of(mask: Grid) -> str:
     """The mask as text: a line for each query, ``#`` where it sees a key and ``.`` where not.
 
     Example:
@@ -33,23 +50,22 @@ def text_of(mask: AttentionMask) -> str:
         ###
     """
     rows, columns = _shown(mask)
-    lines = [f"{mask.config.attention_mask_variant.value}: {mask.says}", f"rows: {_extent(mask)}"]
+    lines = [f"{mask.name}: {mask.says}", f"rows: {_extent(mask)}"]
     lines += ["".join(".#"[int(mask.allowed[row, key])] for key in columns) for row in rows]
     return "\n".join(lines)
 
 
-def _extent(mask: AttentionMask) -> str:
+def _extent(mask: Grid) -> str:
     """The positions of the rows and columns that are drawn, in words."""
     rows, columns = _shown(mask)
     first, last = mask.cached + rows[0], mask.cached + rows[-1]
     return f"queries at positions {first} to {last}; columns: keys {columns[0]} to {columns[-1]}"
 
 
-def page_of(mask: AttentionMask) -> str:
+def page_of(mask: Grid) -> str:
     """The mask as HTML: a grid in the colours of the page around it, light or dark."""
     from maxlab.compiler.plan_html import card
 
-    rule = mask.config.attention_mask_variant.value
     left = ""
     if mask.allowed.shape != tuple(map(len, _shown(mask))):
         left = f" The last of {mask.allowed.shape[0]} × {mask.allowed.shape[1]} are drawn."
@@ -60,13 +76,13 @@ def page_of(mask: AttentionMask) -> str:
     )
     return card(
         [
-            f"<header><b>{escape(rule)}</b> <small>{escape(mask.says)}</small></header>",
+            f"<header><b>{escape(mask.name)}</b> <small>{escape(mask.says)}</small></header>",
             f"<section>{_grid(mask)}<p><small>{note}</small></p></section>",
         ]
     )
 
 
-def _grid(mask: AttentionMask) -> str:
+def _grid(mask: Grid) -> str:
     """The drawing, with a title for each cell."""
     rows, columns = _shown(mask)
     parts = []
@@ -108,4 +124,4 @@ def _label(x: float, y: float, text: object, anchor: str) -> str:
     )
 
 
-__all__ = ["page_of", "text_of"]
+__all__ = ["Grid", "page_of", "text_of"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.errors import ArgumentError, ArgumentTypeError, shown
+from maxlab.nn.attention.drawing import Grid, page_of, text_of
 from maxlab.nn.attention.mask_config import (
     AttentionMaskVariant,
     MHAMaskConfig,
@@ -90,15 +91,14 @@ class AttentionMask:
             words += "; nearer keys weigh more (ALiBi)"
         return words
 
-    def __repr__(self) -> str:
-        from maxlab.nn.attention.drawing import text_of
+    def _grid(self) -> Grid:
+        return Grid(self.config.attention_mask_variant.value, self.says, self.allowed, self.cached)
 
-        return text_of(self)
+    def __repr__(self) -> str:
+        return text_of(self._grid())
 
     def _repr_html_(self) -> str:
-        from maxlab.nn.attention.drawing import page_of
-
-        return page_of(self)
+        return page_of(self._grid())
 
 
 def _size(what: str, name: str, value: object, least: int, fix: str = "") -> int:
