@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxlab.nn.rotary_embedding.configs import rotary_embedding_of
 from maxlab.nn.rotary_embedding.dynamic import DynamicRotaryEmbedding
 from maxlab.nn.rotary_embedding.plain import RotaryEmbedding
 from maxlab.nn.rotary_embedding.scaled import (
@@ -32,4 +33,5 @@ __all__ = [
     "RotaryEmbedding",
     "YarnRotaryEmbedding",
     "YarnScalingParams",
+    "rotary_embedding_of",
 ]

@@ -150,9 +150,28 @@ def test_queries_and_keys(kind: str) -> None:
         assert np.abs(made.to_numpy() - expected.numpy()).max() < 1e-4
 
 
+@pytest.mark.parametrize("kind", TYPES)
+def test_embeddings_of_configs(kind: str) -> None:
+    given, layer = TYPES[kind]
+    config = theirs(kind, given).config
+    found = rope.rotary_embedding_of(config, max_seq_len=256)
+    assert type(found) is type(layer) or kind == "default"
+    assert np.array_equal(table(found), table(layer))
+    old: dict[str, Any] = {
+        "hidden_size": 64,
+        "num_attention_heads": HEADS,
+        "max_position_embeddings": 4 * ORIGINAL,
+        "rope_theta": THETA,
+    }
+    if given:
+        old["rope_scaling"] = {"type": kind.partition(",")[0], **given}
+    assert np.array_equal(table(rope.rotary_embedding_of(old)), table(layer))
+
+
 def test_dynamic() -> None:
     other = theirs("dynamic", {"factor": 2.0})
-    layer = rope.DynamicRotaryEmbedding(HEADS * DIM, HEADS, THETA, ORIGINAL, scaling_factor=2.0)
+    layer = rope.rotary_embedding_of(other.config)
+    assert isinstance(layer, rope.DynamicRotaryEmbedding)
     for n in (5, ORIGINAL, ORIGINAL + 1, 2 * ORIGINAL, ORIGINAL + 9, ORIGINAL, ORIGINAL - 1):
         positions = np.arange(n)
         want = cos_sin(other, positions)
@@ -181,6 +200,9 @@ def test_deepseek(mscale: float, all_dim: float) -> None:
     same(table(layer)[positions], cos_sin(other, positions), positions)
     scale = v3.yarn_apply_mscale(config.rope_parameters, 24**-0.5)
     assert layer.compute_scale(24**-0.5) == pytest.approx(scale, rel=1e-12)
+    read = rope.rotary_embedding_of(config, ORIGINAL + 2, interleaved=True)
+    assert np.array_equal(table(read), table(layer))
+    assert read.compute_scale() == pytest.approx(scale, rel=1e-12)
 
     # Theirs gives the pairs' halves behind each other; products of q and k are the same.
     x, y = RNG.standard_normal((2, 1, 6, HEADS, DIM)).astype(np.float32)
