@@ -183,7 +183,7 @@ def _yarn(said: _Described) -> RotaryEmbedding:
     original = said.number("original_max_position_embeddings", said.longest)
     factor = said.number("factor", said.longest / original)
     fast, slow = said.scaling.get("beta_fast") or 32, said.scaling.get("beta_slow") or 1
-    scale, all_dim = said.scaling.get("mscale"), said.scaling.get("mscale_all_dim")
+    scale, all_dim = _weight(said, "mscale"), _weight(said, "mscale_all_dim")
     if _field(said.config, "qk_rope_head_dim") is not None:
         if said.scaling.get("truncate", True) is not True:
             raise _unread("truncate", said.scaling["truncate"], "True")
@@ -200,6 +200,16 @@ def _yarn(said: _Described) -> RotaryEmbedding:
         if not math.isclose(other, whole, rel_tol=1e-6):
             raise _unread("mscale", scale, "left out outside of Deepseek's models")
     return made
+
+
+def _weight(said: _Described, name: str) -> float | None:
+    """The entry ``name`` of the scaling: a number of 0 or more, or None where there is none."""
+    found = said.scaling.get(name)
+    if found is None:
+        return None
+    if not is_number(found) or found < 0:
+        raise _unread(name, found, "a number of 0 or more")
+    return float(found)
 
 
 def _deepseek_sizes(said: _Described) -> dict[str, Any]:

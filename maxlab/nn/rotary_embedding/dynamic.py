@@ -12,7 +12,7 @@ from maxlab.graph import TensorValue, TensorValueLike, Value, ops
 from maxlab.nn.rotary_embedding import frequencies as formulas
 from maxlab.nn.rotary_embedding.frequencies import Array
 from maxlab.nn.rotary_embedding.plain import CPU, RotaryEmbedding
-from maxlab.nn.rotary_embedding.scaling import is_number
+from maxlab.nn.rotary_embedding.scaling import MOST_TOKENS, is_number
 from maxlab.opset.builder import builder
 
 
@@ -42,7 +42,7 @@ class DynamicRotaryEmbedding(RotaryEmbedding):
 
     Raises:
         ArgumentError: As for ``RotaryEmbedding``; ML688, ``head_dim`` is 2; ML689,
-            ``scaling_factor`` is not a number of 1 or more.
+            ``scaling_factor`` is below 1 or huge.
 
     Example:
         >>> from maxlab.nn.rotary_embedding import DynamicRotaryEmbedding
@@ -74,10 +74,11 @@ class DynamicRotaryEmbedding(RotaryEmbedding):
                 f"DynamicRotaryEmbedding: head_dim must be 4 or more, got {self.head_dim}",
                 fix="use RotaryEmbedding: the one pair of such heads always turns 1 radian a token",
             )
-        if not is_number(scaling_factor) or scaling_factor < 1:
+        if not is_number(scaling_factor) or not 1 <= scaling_factor <= MOST_TOKENS:
             raise ArgumentError(
                 "ML689",
-                "DynamicRotaryEmbedding: scaling_factor must be a number of 1 or more, got "
+                "DynamicRotaryEmbedding: scaling_factor must be a number from 1 to "
+                f"{MOST_TOKENS}, got "
                 f"{shown(scaling_factor)}",
                 fix="pass factor of rope_scaling in the model's config.json",
             )

@@ -15,11 +15,13 @@ from maxlab.nn.linear import check_size
 from maxlab.nn.module import Module
 from maxlab.nn.rotary_embedding import frequencies as formulas
 from maxlab.nn.rotary_embedding.rotation import at_positions, rotated
-from maxlab.nn.rotary_embedding.scaling import is_number
+from maxlab.nn.rotary_embedding.scaling import LEAST, MOST_TOKENS, is_number
 from maxlab.nn.rotary_embedding.shown import Frequencies
 
 Array = np.ndarray[Any, Any]
 CPU = DeviceRef.CPU()
+MOST_DIMS = 2**16
+"""The most dimensions of a head."""
 
 
 def check_scaling(what: str, params: object, *kinds: type) -> None:
@@ -93,7 +95,7 @@ class RotaryEmbedding(Module):
         what = type(self).__name__
         for name, size in (("dim", dim), ("n_heads", n_heads), ("max_seq_len", max_seq_len)):
             check_size(what, name, size)
-        if not is_number(theta) or theta <= 0:
+        if not is_number(theta) or theta < LEAST:
             raise ArgumentError(
                 "ML688",
                 f"{what}: theta must be a positive number, got {shown(theta)}",
@@ -105,11 +107,18 @@ class RotaryEmbedding(Module):
         self.max_seq_len = max_seq_len
         self.head_dim = self._default_head_dim() if head_dim is None else head_dim
         check_size(what, "head_dim", self.head_dim)
-        if self._turned() % 2:
+        if self._turned() % 2 or self._turned() > MOST_DIMS:
             raise ArgumentError(
                 "ML688",
-                f"{what}: pairs of dimensions are turned, got {self._turned()} dimensions",
+                f"{what}: an even number of dimensions up to {MOST_DIMS} is turned, got "
+                f"{shown(self._turned())}",
                 fix="pass an even head_dim, or a dim that is an even multiple of n_heads",
+            )
+        if max_seq_len > MOST_TOKENS:
+            raise ArgumentError(
+                "ML688",
+                f"{what}: max_seq_len must be {MOST_TOKENS} or less, got {shown(max_seq_len)}",
+                fix="pass the longest sequence that is to be run, in tokens",
             )
         self._freqs_cis = _freqs_cis
         self.interleaved = bool(interleaved)

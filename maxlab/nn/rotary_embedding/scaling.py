@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from maxlab.errors import ArgumentError, shown
 
+MOST_TOKENS = 2**31
+"""The longest sequence; its positions are numbers of 32 bits."""
+LEAST = 2.0**-31
+"""The smallest factor or base."""
 
-def is_number(value: object) -> bool:
-    """Whether ``value`` is a finite int or float, and no bool."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether ``value`` is an int or float that a float64 can hold, and no bool."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= sys.float_info.max  # False for NaN
 
 
 def _refuse(what: str, name: str, value: object, expected: str) -> ArgumentError:
@@ -23,17 +30,17 @@ def _refuse(what: str, name: str, value: object, expected: str) -> ArgumentError
 
 
 def _positive(what: str, **values: Any) -> None:
-    """Raises unless all are positive numbers."""
+    """Raises unless all are positive numbers with which frequencies stay above 0."""
     for name, value in values.items():
-        if not is_number(value) or value <= 0:
-            raise _refuse(what, name, value, "a positive number")
+        if not is_number(value) or not LEAST <= value <= MOST_TOKENS:
+            raise _refuse(what, name, value, f"a number from {LEAST:.1g} to {MOST_TOKENS}")
 
 
 def _lengths(what: str, **values: Any) -> None:
     """Raises unless all are positive ints: numbers of tokens."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise _refuse(what, name, value, "a positive int")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_TOKENS:
+            raise _refuse(what, name, value, f"an int of 1 to {MOST_TOKENS}")
 
 
 @dataclass(frozen=True)
@@ -153,8 +160,8 @@ class DeepseekYarnRopeScalingParams:
         _lengths(what, original_max_position_embeddings=self.original_max_position_embeddings)
         for name in ("mscale", "mscale_all_dim"):
             value = getattr(self, name)
-            if not is_number(value) or value < 0:
-                raise _refuse(what, name, value, "a number of 0 or more")
+            if not is_number(value) or not 0 <= value <= MOST_TOKENS:
+                raise _refuse(what, name, value, f"a number of 0 to {MOST_TOKENS}")
         _ordered(what, self.beta_fast, self.beta_slow)
 
 
@@ -204,8 +211,10 @@ class LongRoPEScalingParams:
 __all__ = [
     "DeepseekYarnRopeScalingParams",
     "LinearScalingParams",
+    "LEAST",
     "Llama3RopeScalingParams",
     "LongRoPEScalingParams",
+    "MOST_TOKENS",
     "YarnScalingParams",
     "is_number",
 ]

@@ -149,7 +149,7 @@ VALUES = st.one_of(
 @settings(max_examples=80, deadline=None)
 @drawn(
     st.sampled_from(KINDS),
-    st.sampled_from([*ALL, *BASE, "qk_rope_head_dim"]),
+    st.sampled_from([*ALL, *BASE, "qk_rope_head_dim", "rope_theta"]),
     VALUES,
     st.booleans(),
 )
@@ -162,3 +162,5 @@ def test_whatever_stands_in_a_config_is_read_or_refused(
     with contextlib.suppress(MaxlabError):
         found = rope.rotary_embedding_of({**config, "rope_scaling": scaling})
         assert np.isfinite(found.inverse_frequencies()).all()
+        assert found.compute_scale() > 0
+        assert found.frequencies.table()

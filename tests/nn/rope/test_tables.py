@@ -172,6 +172,10 @@ REFUSED: dict[str, tuple[str, Making]] = {
     "no rows": ("ML716", lambda: rope.RotaryEmbedding(8, 2, 1e4, -6)),
     "a bool": ("ML716", lambda: rope.RotaryEmbedding(8, True, 1e4, 6)),
     "odd": ("ML688", lambda: rope.RotaryEmbedding(6, 2, 1e4, 6)),
+    "a huge head": ("ML688", lambda: rope.RotaryEmbedding(10**400, 2, 1e4, 6)),
+    "a huge table": ("ML688", lambda: rope.RotaryEmbedding(8, 2, 1e4, 10**400)),
+    "a huge factor": ("ML689", lambda: rope.LinearScalingParams(10**400)),
+    "a huge length": ("ML689", lambda: rope.Llama3RopeScalingParams(8.0, 1.0, 4.0, 10**400)),
     "theta 0": ("ML688", lambda: rope.RotaryEmbedding(8, 2, 0, 6)),
     "theta nan": ("ML688", lambda: rope.RotaryEmbedding(8, 2, math.nan, 6)),
     "theta text": ("ML688", lambda: rope.RotaryEmbedding(8, 2, "1e4", 6)),  # type: ignore[arg-type]
