@@ -119,6 +119,35 @@ def test_one_layer_serves_two_graphs() -> None:
     assert np.array_equal(first[0], second[0])
 
 
+def constants(graph: Graph) -> list[Array]:
+    """The arrays of the constants of ``graph`` that are tables."""
+    values = [op.attrs["value"] for op in graph.function.ops if op.name == "mo.constant"]
+    return [value.array for value in values if value.array.ndim == 3]
+
+
+def test_a_run_computes_no_cosine() -> None:
+    """A table of a long context takes a second; each step of a generation would wait for it."""
+    layers = [
+        rope.LongRoPERotaryEmbedding(32, 4, 1e4, 50, 8, scaling_params=LONG) for _ in range(2)
+    ]
+    queries = TensorType(DType.float32, ["tokens", 4, 8])
+    graph = Graph("two", lambda x: layers[1](layers[0](x)), [queries])
+    assert not {"mo.cos", "mo.sin"} & {op.name for op in graph.function.ops}
+    one, other = constants(graph)
+    assert one is other  # equal tables are one array, and no graph has a copy of its own
+
+
+def test_tables_of_layers_that_differ_are_not_shared() -> None:
+    made = (
+        rope.RotaryEmbedding(32, 4, 1e4, 50, 8),
+        rope.RotaryEmbedding(32, 4, 1e4, 51, 8),
+        rope.RotaryEmbedding(32, 4, 1e5, 50, 8),
+    )
+    with Graph("three", input_types=[]) as graph:
+        graph.output(*(layer.freqs_cis for layer in made))
+    assert len({id(array) for array in constants(graph)}) == 3
+
+
 @pytest.mark.parametrize("flat", [False, True])
 def test_a_given_table_is_used(flat: bool) -> None:
     given = np.arange(5 * 4, dtype=np.float32).reshape(5, 2, 2)
