@@ -179,7 +179,10 @@ class DynamicRotaryEmbedding(RotaryEmbedding):
         rows = ops.max(length, ops.constant(2 * original, DType.int64, CPU))
         positions = ops.range(0, rows, 1, _fresh("rope_rows"), dtype=DType.int64, device=CPU)
         frequencies: TensorValue = plain * ops.pow(ratio, exponents)
-        return self._cos_sin(ops.cast(positions, DType.float64), frequencies)
+        angles = ops.outer(ops.cast(positions, DType.float64), frequencies)
+        return ops.stack(
+            [ops.cast(part, DType.float32) for part in (ops.cos(angles), ops.sin(angles))], axis=-1
+        )
 
 
 def _fresh(stem: str) -> str:

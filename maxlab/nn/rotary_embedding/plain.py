@@ -17,6 +17,7 @@ from maxlab.nn.rotary_embedding import frequencies as formulas
 from maxlab.nn.rotary_embedding.rotation import at_positions, rotated
 from maxlab.nn.rotary_embedding.scaling import LEAST, MOST_TOKENS, is_number
 from maxlab.nn.rotary_embedding.shown import Frequencies
+from maxlab.nn.rotary_embedding.tables import cos_sin
 
 Array = np.ndarray[Any, Any]
 CPU = DeviceRef.CPU()
@@ -155,8 +156,8 @@ class RotaryEmbedding(Module):
         """The cosine and sine of each pair at each position, float32
         ``[2 * max_seq_len, head_dim / 2, 2]`` on the CPU.
 
-        The operations are added to the graph that is being built at each call; equal ones are
-        computed once, when the model is loaded.
+        The table is a constant of the graph that is being built. Layers that are alike share its
+        memory, ``max_seq_len * head_dim * 8`` bytes.
 
         Raises:
             NoGraphError: ML313, no graph is being built.
@@ -165,25 +166,13 @@ class RotaryEmbedding(Module):
         given = self._given()
         return self._computed() if given is None else given
 
+    def _parts(self) -> list[tuple[Array, int]]:
+        """The frequencies, and the position before which they hold."""
+        return [(self.inverse_frequencies(), self._rows())]
+
     def _computed(self) -> TensorValue:
         """The table that the frequencies make."""
-        return self._table(self.inverse_frequencies(), 0, self._rows())
-
-    def _table(self, frequencies: Any, start: int, stop: Any) -> TensorValue:
-        """The rows of positions ``start`` to ``stop`` for ``frequencies``, float64."""
-        positions = ops.range(start, stop, 1, dtype=DType.float64, device=CPU)
-        return self._cos_sin(positions, frequencies)
-
-    def _cos_sin(self, positions: TensorValue, frequencies: Any) -> TensorValue:
-        """Cosines and sines at ``positions``, float64 ``[rows]``; they are ``[rows, pairs, 2]``."""
-        if isinstance(frequencies, np.ndarray):
-            frequencies = ops.constant(frequencies, DType.float64, CPU)
-        angles = ops.outer(positions, frequencies)
-        factor = self._factor()
-        parts = [ops.cos(angles), ops.sin(angles)]
-        return ops.stack(
-            [ops.cast(x if factor == 1 else x * factor, DType.float32) for x in parts], axis=-1
-        )
+        return ops.constant(cos_sin(self._parts(), self._factor()), DType.float32, CPU)
 
     def _given(self) -> TensorValue | None:
         """The table that was given, ``[rows, pairs, 2]``; None without one."""

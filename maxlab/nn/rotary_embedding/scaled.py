@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maxlab.errors import ArgumentError
-from maxlab.graph import TensorValue, TensorValueLike, ops
+from maxlab.graph import TensorValue, TensorValueLike
 from maxlab.nn.rotary_embedding import frequencies as formulas
 from maxlab.nn.rotary_embedding.frequencies import Array
 from maxlab.nn.rotary_embedding.plain import RotaryEmbedding, check_scaling
@@ -341,15 +341,12 @@ class LongRoPERotaryEmbedding(RotaryEmbedding):
         """
         return super().freqs_cis_base()
 
-    def _computed(self) -> TensorValue:
+    def _parts(self) -> list[tuple[Array, int]]:
         rows = self._rows()
-        params = self.scaling_params
-        border = rows if params is None else min(params.original_max_position, rows)
-        short = self._table(self.inverse_frequencies(), 0, border)
-        if border == rows:
-            return short
-        long = self._table(self.long_inverse_frequencies(), border, rows)
-        return ops.concat([short, long], axis=0)
+        if self.scaling_params is None or self.scaling_params.original_max_position >= rows:
+            return super()._parts()
+        border = self.scaling_params.original_max_position
+        return [(self.inverse_frequencies(), border), (self.long_inverse_frequencies(), rows)]
 
     def compute_scale(self, user_scale: float | None = None) -> float:
         """The factor of the products of queries and keys: ``user_scale``, or
