@@ -27,7 +27,7 @@ from maxlab.nn.rotary_embedding.scaling import (
 
 
 class _Described(NamedTuple):
-    """What a config says of its rotary embedding.
+    """The description of a rotary embedding in a config.
 
     Attributes:
         config: The config.

@@ -111,8 +111,8 @@ class DynamicRotaryEmbedding(RotaryEmbedding):
         Args:
             position_ids: The positions of the sequence, integers of any shape, one at least.
                 Numbers and arrays change ``inv_freq`` now. A tensor of the graph being built
-                makes each run of it choose the frequencies by its own longest position; they are
-                not kept from run to run.
+                makes each run of it choose the frequencies by its own longest position, and
+                compute the table; nothing is kept from run to run.
 
         Raises:
             DTypeError: ML109, the positions are not integers.
