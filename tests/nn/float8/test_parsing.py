@@ -138,6 +138,19 @@ def test_compressed_blocks() -> None:
     assert found.mlp_in_float8 == found.attn_qkv_in_float8 == {0}
 
 
+@pytest.mark.parametrize("name", ["model.layers.1", "model.layers.1.mlp"])
+def test_names_are_left_out_by_whole_parts(name: str) -> None:
+    """Those of layer 1 are not those of layers 10 and 11."""
+    given = {**config("blocks"), "num_hidden_layers": 12}
+    given["quantization_config"]["modules_to_not_convert"] = [name, "proj", "model.layer"]
+    model = Model()
+    for number in range(12):
+        model.layer(number, "mlp", None if number == 1 else BLOCKS, last="weight_scale_inv")
+    found = read(given, model)
+    assert found.mlp_in_float8 == set(range(12)) - {1}
+    assert (1 in found.attn_qkv_in_float8) is name.endswith("mlp")
+
+
 def test_targets_are_what_is_converted() -> None:
     given = config("static")
     given["quantization_config"]["config_groups"]["group_0"]["targets"] = ["re:.*mlp.*"]
