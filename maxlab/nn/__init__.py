@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import MissingNameError, missing
 from maxlab.graph import ops as functional
-from maxlab.nn import comm, embedding, layer, linear, norm, sequential
+from maxlab.nn import (
+    attention,
+    comm,
+    embedding,
+    float8_config,
+    layer,
+    linear,
+    norm,
+    rotary_embedding,
+    sequential,
+)
 from maxlab.nn.activations import (
     GELU,
     Dropout,
@@ -68,11 +78,14 @@ __all__ = [
     "LinearV1",
     "MLPV1",
     "RMSNormV1",
+    "attention",
     "comm",
     "embedding",
+    "float8_config",
     "layer",
     "linear",
     "norm",
+    "rotary_embedding",
     "sequential",
 ]
 
@@ -96,6 +109,7 @@ _INSTEAD = {
         _TORCH,
     ),
 }
+_INSTEAD |= {name: f"nn.rotary_embedding.{name}" for name in rotary_embedding.__all__}
 _CONVOLUTIONS = {"Conv1d": "conv2d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
 
 if not TYPE_CHECKING:
