@@ -4,6 +4,7 @@
 ``difference``  what changed between two documents
 ``messages``    view and kernel
 ``dashboard``   dashboard and kernel
+``sampling``    view of sampling and kernel
 ``live``        side panel and kernel
 ``editor``      the editor of a document and the kernel
 ``hints``       editors of cells and files, and the kernel
@@ -137,8 +138,20 @@ from maxlab.lab.protocol.messages import (
     WidgetTraits,
     WorkState,
 )
+from maxlab.lab.protocol.sampling import (
+    DrawTokens,
+    SamplingClientMessage,
+    SamplingControl,
+    SamplingName,
+    SamplingTraits,
+)
 
 __all__ = [
+    "DrawTokens",
+    "SamplingClientMessage",
+    "SamplingControl",
+    "SamplingName",
+    "SamplingTraits",
     "AddedNode",
     "AddedPlace",
     "AddedScope",

@@ -149,18 +149,9 @@ def page(label: str, body: str) -> str:
         label: A text.
         body: HTML.
     """
-    return f"<style>{CSS}</style>{framed(label, body)}"
-
-
-def framed(label: str, body: str) -> str:
-    """A view with the heading ``label``, for a page that has the style sheet.
-
-    Args:
-        label: A text.
-        body: HTML.
-    """
+    name = escape(label, quote=True)
     return (
-        f'<div class="mx-rq" role="group" aria-label="{escape(label, quote=True)}">'
+        f'<style>{CSS}</style><div class="mx-rq" role="group" aria-label="{name}">'
         f'<div class="mx-rq-head">{escape(label)}</div>{body}</div>'
     )
 
@@ -176,4 +167,4 @@ def scrolled(label: str, inner: str) -> str:
     return f'<div class="mx-rq-scroll" role="region" tabindex="0" aria-label="{name}">{inner}</div>'
 
 
-__all__ = ["CSS", "framed", "page", "scrolled"]
+__all__ = ["CSS", "page", "scrolled"]

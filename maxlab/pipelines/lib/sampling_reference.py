@@ -208,7 +208,9 @@ def distribution(
     return _distribution(_checked(logits), params, prompt, generated, forbidden)
 
 
-def next_distribution(logits: npt.ArrayLike, context: TextGenerationContext) -> Distribution:
+def next_distribution(
+    logits: npt.ArrayLike, context: TextGenerationContext, params: SamplingParams | None = None
+) -> Distribution:
     """The distribution of the next token of ``context``.
 
     Penalties count its tokens, and before its least number of tokens those that would end it are
@@ -217,6 +219,7 @@ def next_distribution(logits: npt.ArrayLike, context: TextGenerationContext) -> 
     Args:
         logits: Of each token of the vocabulary, shape [tokens].
         context: The state of the request.
+        params: Other parameters than those of the context; its least number of tokens holds.
 
     Raises:
         InputTypeError, InputError: As by `distribution`.
@@ -236,7 +239,8 @@ def next_distribution(logits: npt.ArrayLike, context: TextGenerationContext) -> 
             "the context has the matcher of a grammar, which this reference does not read",
             fix="pass the tokens that the grammar does not allow as distribution(forbidden=…)",
         )
-    params = context.sampling_params
+    params = context.sampling_params if params is None else params
+    fields.instance(SamplingParams)("params", params)
     checked = _checked(logits)
     for process in params.logits_processors or ():
         checked = _processed(checked, process, context)
