@@ -57,6 +57,17 @@ function child<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
+/** Calls `taken` when a text was typed: at Enter, which JupyterLab may keep from the box, or after it. */
+function onEntered(box: HTMLInputElement, taken: () => void): void {
+  box.addEventListener('change', taken);
+  box.addEventListener('keydown', event => {
+    if (event.key === 'Enter') {
+      event.stopPropagation();
+      taken();
+    }
+  });
+}
+
 /** Shows the chart `html` in `place`. No script of it runs, and its texts were escaped. */
 function showChart(place: Element, html: string): void {
   const scrolled = place.querySelector('.mx-rq-scroll')?.scrollLeft ?? 0;
@@ -99,7 +110,7 @@ class Control {
     this._box.max = limit === null ? '' : `${limit}`;
     this._box.step = name === 'top_k' ? '1' : 'any';
     this._slider.addEventListener('input', () => this._take(this._slider));
-    this._box.addEventListener('change', () => this._take(this._box));
+    onEntered(this._box, () => this._take(this._box));
   }
 
   get name(): SamplingName {
@@ -108,6 +119,7 @@ class Control {
 
   /** Shows `value`; the box is left alone while somebody types in it. */
   show(value: number): void {
+    this._value = value;
     this._slider.value = `${value}`;
     if (Number(this._box.value) !== value || this._box.value === '') {
       this._box.value = `${Number(value.toPrecision(6))}`;
@@ -117,12 +129,13 @@ class Control {
 
   private _take(input: HTMLInputElement): void {
     const value = input.valueAsNumber;
-    if (Number.isFinite(value)) {
+    if (Number.isFinite(value) && value !== this._value) {
       this.show(value);
       this._changed(this.name, value);
     }
   }
 
+  private _value = NaN;
   private readonly _box: HTMLInputElement;
   private readonly _slider: HTMLInputElement;
 }
@@ -135,6 +148,8 @@ export function renderSampling({ model, el }: ISamplingContext): () => void {
   el.append(style);
   const root = child(el, 'div', 'mx-rq');
   root.setAttribute('role', 'group');
+  // Arrows and Enter are those of the controls, and none of the notebook's.
+  root.setAttribute('data-lm-suppress-shortcuts', 'true');
   const head = child(root, 'div', 'mx-rq-head');
   const section = child(root, 'section', '');
   const grid = child(section, 'div', 'mx-rq-controls');
@@ -176,9 +191,11 @@ export function renderSampling({ model, el }: ISamplingContext): () => void {
   seed.inputMode = 'numeric';
   seed.id = `${prefix}-seed`;
   caption.htmlFor = seed.id;
-  seed.addEventListener('change', () => {
+  onEntered(seed, () => {
     const text = seed.value.trim();
-    if (/^\d{1,20}$/.test(text) && BigInt(text) <= LARGEST_SEED) {
+    if (text === model.get('seed')) {
+      answered();
+    } else if (/^\d{1,20}$/.test(text) && BigInt(text) <= LARGEST_SEED) {
       model.set('seed', text);
       model.save_changes();
       wait();

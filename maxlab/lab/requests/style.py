@@ -95,7 +95,7 @@ _RULES = """
 
 .mx-rq .mx-rq-bars td, .mx-rq .mx-rq-bars th { vertical-align: middle; padding-right: 10px; }
 .mx-rq .mx-rq-bars { width: 100%; }
-.mx-rq .mx-rq-bars td.mx-rq-bar { width: 45%; min-width: 120px; padding-right: 10px; }
+.mx-rq .mx-rq-bars td.mx-rq-bar { width: 45%; min-width: 90px; padding-right: 10px; }
 .mx-rq .mx-rq-bar div { height: 7px; border-radius: 1px; }
 .mx-rq .mx-rq-bar .mx-rq-before { background: #8b949e; margin-bottom: 1px; }
 .mx-rq .mx-rq-bar .mx-rq-after { background: #2f9e44; }
@@ -107,15 +107,15 @@ _RULES = """
 .mx-rq .mx-rq-numbers b { font-variant-numeric: tabular-nums; }
 
 .mx-rq .mx-rq-controls {
-  display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr)); gap: 6px 24px;
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: 6px 22px;
 }
 .mx-rq .mx-rq-control { display: grid; grid-template-columns: 1fr auto; gap: 0 8px; margin: 0; }
 .mx-rq .mx-rq-control label { font-size: 12px; align-self: center; }
 .mx-rq .mx-rq-control input[type="range"] {
-  grid-column: 1 / 3; width: 100%; margin: 0; accent-color: var(--rq-mark);
+  grid-column: 1 / 3; width: 100%; margin: 0; accent-color: #1f6feb;
 }
 .mx-rq .mx-rq-control input[type="number"], .mx-rq .mx-rq-control input[type="text"] {
-  width: 8em; font: inherit; font-size: 12px; padding: 0 4px; color: inherit;
+  width: 6em; font: inherit; font-size: 12px; padding: 0 4px; color: inherit;
   background: var(--jp-input-background, transparent); border: 1px solid var(--rq-faint);
   border-radius: 2px;
 }
