@@ -33,6 +33,8 @@ const SILENT =
 const BAD_SEED = 'The seed is an integer from 0 to 18446744073709551615.';
 const LARGEST_SEED = 2n ** 64n - 1n;
 const DRAWS = [1, 100];
+/** Keys that lead out of a control. */
+const LEAVING = new Set(['Tab', 'Escape']);
 
 /** Controls are labelled by ids, which have to differ from view to view. */
 let views = 0;
@@ -57,12 +59,11 @@ function child<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Calls `taken` when a text was typed: at Enter, which JupyterLab may keep from the box, or after it. */
+/** Calls `taken` when a text was typed: at Enter, or when the box is left. */
 function onEntered(box: HTMLInputElement, taken: () => void): void {
   box.addEventListener('change', taken);
   box.addEventListener('keydown', event => {
     if (event.key === 'Enter') {
-      event.stopPropagation();
       taken();
     }
   });
@@ -150,6 +151,11 @@ export function renderSampling({ model, el }: ISamplingContext): () => void {
   root.setAttribute('role', 'group');
   // Arrows and Enter are those of the controls, and none of the notebook's.
   root.setAttribute('data-lm-suppress-shortcuts', 'true');
+  root.addEventListener('keydown', event => {
+    if (event.target instanceof HTMLInputElement && !LEAVING.has(event.key)) {
+      event.stopPropagation();
+    }
+  });
   const head = child(root, 'div', 'mx-rq-head');
   const section = child(root, 'section', '');
   const grid = child(section, 'div', 'mx-rq-controls');
