@@ -129,6 +129,23 @@ def test_without_a_kernel_the_last_state_stays(lab: LabPage, server: LabServer) 
     expect(view.get_by_text("3 of 19 tokens")).to_be_visible()
 
 
+def test_a_trusted_output_whose_widget_is_gone(lab: LabPage, server: LabServer) -> None:
+    opened(lab, server, "sampling-trusted.ipynb", 900)
+    lab.run_code(
+        VIEW
+        + """
+bundle = {**view._repr_mimebundle_()}
+bundle["application/vnd.jupyter.widget-view+json"] = {
+    "model_id": "0" * 32, "version_major": 2, "version_minor": 0}
+import IPython.display
+IPython.display.display(bundle, raw=True)"""
+    )
+    place = lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    lab.allowed += ["model not found", "widget model"]
+    expect(place.get_by_text("19 of 19 tokens")).to_be_visible()
+    assert "model not found" not in place.inner_text()
+
+
 def test_a_saved_notebook_shows_the_chart(lab: LabPage, server: LabServer) -> None:
     opened(lab, server, "sampling-first.ipynb", 900)
     saved = lab.run_code(VIEW)[0]["data"]

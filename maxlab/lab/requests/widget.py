@@ -18,7 +18,7 @@ from maxlab.errors import MaxlabError
 from maxlab.interfaces import SamplingParams, TextGenerationContext, fields
 from maxlab.lab import bundle
 from maxlab.lab.mime import has_kernel, view_data, wish
-from maxlab.lab.protocol import WIDGET_MIME, reader
+from maxlab.lab.protocol import STILL_MIME, WIDGET_MIME, reader
 from maxlab.lab.protocol.sampling import SamplingControl, SamplingName
 from maxlab.lab.requests import chart
 from maxlab.lab.requests.facts import facts_of
@@ -235,6 +235,8 @@ class SamplingView(anywidget.AnyWidget):
             data["text/html"] = page(self.label, self._settings() + self.page)
         if wanted(WIDGET_MIME) and has_kernel():
             data[WIDGET_MIME] = view_data(self)
+            if wanted(STILL_MIME):
+                data[STILL_MIME] = {}
         return data
 
     def _settings(self) -> str:
