@@ -30,7 +30,7 @@ export const isSamplingName: Shape<SamplingName> = oneOf('temperature', 'top_k',
 export const isSamplingControl = record({
   name: isSamplingName,
   label: isText,
-  /** What the parameter does, in a sentence. */
+  /** The effect of the parameter, in a sentence. */
   help: isText,
   least: isNumber,
   /** The end of the slider; the box takes larger numbers, where the parameter does. */

@@ -28,7 +28,7 @@ class SamplingControl(TypedDict):
     name: SamplingName
     label: str
     help: str
-    """What the parameter does, in a sentence."""
+    """The effect of the parameter, in a sentence."""
     least: float
     most: float
     """The end of the slider; the box takes larger numbers, where the parameter does."""

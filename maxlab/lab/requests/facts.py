@@ -37,7 +37,7 @@ _UNITS = {
 }
 """Units of fields that have one."""
 
-_ANEW = "made anew"
+_ANEW = "random"
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,14 @@ def facts_of(obj: Any) -> list[Fact]:
     kind = type(obj)
     made = []
     meanings = _meanings(kind)
-    for name, default, is_anew in _defaults(kind):
+    for name, default, is_random in _defaults(kind):
         value = getattr(obj, name)
-        # A default that is made for each object tells by being equal; a random one never is.
-        is_default = None if default is _NONE else _same(value, default)
-        if is_anew:
-            is_default = _same(value, default) or None
-        told = _ANEW if is_anew and not is_default else shown(default)
+        if default is _NONE or is_random:
+            # A random default tells nothing: what was set may be as random.
+            is_default = None
+        else:
+            is_default = _same(value, default)
+        told = _ANEW if is_random else value_text(default, MOST_PLAIN)
         allowed = fields.range_of(kind, name)
         if unit := _UNITS.get(name):
             allowed += f" [{unit}]"
@@ -97,7 +98,7 @@ _NONE = object()
 
 
 def _meanings(kind: type) -> Mapping[str, str]:
-    """What the docstrings of ``kind`` and of its bases say of each field."""
+    """The meaning of each field, as the docstrings of ``kind`` and of its bases tell it."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         for names, says in docstrings.read(one).arguments.items():
@@ -106,7 +107,7 @@ def _meanings(kind: type) -> Mapping[str, str]:
 
 
 def _defaults(kind: type) -> list[tuple[str, Any, bool]]:
-    """For each public field: its name, its default, and whether that is made for each object."""
+    """For each public field: its name, its default, and whether that differs from call to call."""
     if issubclass(kind, msgspec.Struct):
         every: list[tuple[str, Any, Any]] = [
             (one.name, one.default, one.default_factory) for one in msgspec.structs.fields(kind)
@@ -117,13 +118,16 @@ def _defaults(kind: type) -> list[tuple[str, Any, bool]]:
         missing = dataclasses.MISSING
     else:
         return []
-    return [
-        (name, factory(), True)
-        if factory is not missing
-        else (name, _NONE if default is missing else default, False)
-        for name, default, factory in every
-        if not name.startswith("_")
-    ]
+    found: list[tuple[str, Any, bool]] = []
+    for name, default, factory in every:
+        if name.startswith("_"):
+            continue
+        if factory is not missing:
+            made = factory()
+            found.append((name, made, not _same(made, factory())))
+        else:
+            found.append((name, _NONE if default is missing else default, False))
+    return found
 
 
 def _same(value: Any, default: Any) -> bool:

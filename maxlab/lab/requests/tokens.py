@@ -214,7 +214,7 @@ def _whole(run: Run, words: str, extra: str) -> str:
 
 
 def _legend(runs: Sequence[Run], has_bars: bool) -> str:
-    """What the lines and tints say, of the states that there are, with the number of tokens."""
+    """The states that there are, each with its line and tint and the number of tokens."""
     sizes: Counter[tuple[Kind, Work]] = Counter()
     for run in runs:
         sizes[run.kind, run.work] += run.stop - run.start

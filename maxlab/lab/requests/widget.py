@@ -240,7 +240,7 @@ class SamplingView(anywidget.AnyWidget):
         return data
 
     def _settings(self) -> str:
-        """What the controls are set to, for a page without them."""
+        """The settings of the controls, for a page without them."""
         said = [(label, getattr(self, name)) for name, label, *_ in _CONTROLS]
         cells = [f"<span>{escape(label)} <b>{value:g}</b></span>" for label, value in said]
         cells.append(f"<span>seed <b>{escape(self.seed)}</b></span>")

@@ -122,7 +122,12 @@ def test_parameters_tell_what_was_set() -> None:
     told = {fact.name: fact for fact in facts.facts_of(SamplingParams(top_p=0.5, seed=1))}
     assert (told["top_p"].is_default, told["top_k"].is_default) == (False, True)
     assert told["top_p"].default == "1"
-    assert told["seed"].default == "made anew"
+    assert (told["seed"].default, told["seed"].is_default) == ("random", None)
+    params = SamplingParams(top_k=3)
+    told = {fact.name: fact for fact in facts.facts_of(context_of(sampling_params=params))}
+    assert told["sampling_params"].is_default is False
+    assert told["request_id"].is_default is None
+    assert {fact.name: fact.is_default for fact in facts.facts_of(context_of())}["sampling_params"]
     assert {name for name, fact in told.items() if not fact.meaning} == set()
     assert {name for name, fact in told.items() if not fact.allowed} == set()
 
