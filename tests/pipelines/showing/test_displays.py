@@ -123,13 +123,16 @@ def test_parameters_tell_what_was_set() -> None:
     assert (told["top_p"].is_default, told["top_k"].is_default) == (False, True)
     assert told["top_p"].default == "1"
     assert (told["seed"].default, told["seed"].is_default) == ("random", None)
-    params = SamplingParams(top_k=3)
-    told = {fact.name: fact for fact in facts.facts_of(context_of(sampling_params=params))}
-    assert told["sampling_params"].is_default is False
-    assert told["request_id"].is_default is None
-    assert {fact.name: fact.is_default for fact in facts.facts_of(context_of())}["sampling_params"]
     assert {name for name, fact in told.items() if not fact.meaning} == set()
     assert {name for name, fact in told.items() if not fact.allowed} == set()
+
+
+def test_a_context_tells_whether_its_parameters_are_the_default_ones() -> None:
+    for params, is_default in ((SamplingParams(seed=9), True), (SamplingParams(top_k=3), False)):
+        context = context_of(sampling_params=params)
+        told = {fact.name: fact for fact in facts.facts_of(context)}
+        assert told["sampling_params"].is_default is is_default
+        assert told["request_id"].is_default is None
 
 
 def test_ranges_are_those_that_are_checked() -> None:
