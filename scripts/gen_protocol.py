@@ -29,6 +29,7 @@ SOURCES = (
     f"{PROTOCOL}/difference.py",
     f"{PROTOCOL}/messages.py",
     f"{PROTOCOL}/dashboard.py",
+    f"{PROTOCOL}/sampling.py",
     f"{PROTOCOL}/live.py",
     f"{PROTOCOL}/editor.py",
     f"{PROTOCOL}/hints.py",

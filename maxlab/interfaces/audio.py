@@ -15,6 +15,7 @@ from maxlab.interfaces.contexts import BaseContext
 from maxlab.interfaces.outputs import STATUS, GenerationStatus
 from maxlab.interfaces.requests import ID, Request, RequestID
 from maxlab.interfaces.sampling import PARAMS, SamplingParams
+from maxlab.interfaces.showing import Shown
 
 MOST_CHARACTERS = 4096
 """The longest text that a request for speech takes."""
@@ -114,7 +115,7 @@ _METADATA: fields.Rules = {
 }
 
 
-class AudioGenerationMetadata(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True):
+class AudioGenerationMetadata(Shown, msgspec.Struct, tag=True, kw_only=True, omit_defaults=True):
     """The known facts of a piece of audio; None where one is not known.
 
     Args:
@@ -178,7 +179,7 @@ _OUTPUT: fields.Rules = {
 }
 
 
-class AudioGenerationOutput(msgspec.Struct, tag=True, omit_defaults=True, eq=False):
+class AudioGenerationOutput(Shown, msgspec.Struct, tag=True, omit_defaults=True, eq=False):
     """A piece of audio, and the state of its generation.
 
     Args:
@@ -206,3 +207,8 @@ class AudioGenerationOutput(msgspec.Struct, tag=True, omit_defaults=True, eq=Fal
     def is_done(self) -> bool:
         """Whether the generation has ended."""
         return self.final_status.is_done
+
+
+fields.declare(AudioGenerationRequest, _REQUEST)
+fields.declare(AudioGenerationMetadata, _METADATA)
+fields.declare(AudioGenerationOutput, _OUTPUT)

@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from maxlab.interfaces import fields
 from maxlab.interfaces.requests import ID, RequestID
+from maxlab.interfaces.showing import Shown
 
 Context = TypeVar("Context")
 
 
-class PipelineInputs:
+class PipelineInputs(Shown):
     """The inputs of a pipeline; each pipeline extends it with what it takes.
 
     Example:

@@ -13,6 +13,7 @@ from maxlab.interfaces import fields
 from maxlab.interfaces.batches import BATCHES, PipelineInputs, distinct, merged
 from maxlab.interfaces.contexts import BaseContext
 from maxlab.interfaces.requests import RequestID
+from maxlab.interfaces.showing import Shown
 
 
 @runtime_checkable
@@ -62,7 +63,7 @@ class EmbeddingsGenerationInputs(PipelineInputs):
 _RULES: fields.Rules = {"embeddings": fields.array(np.floating)}
 
 
-class EmbeddingsGenerationOutput(msgspec.Struct, tag=True, omit_defaults=True, eq=False):
+class EmbeddingsGenerationOutput(Shown, msgspec.Struct, tag=True, omit_defaults=True, eq=False):
     """The embeddings of one request.
 
     Args:
@@ -81,3 +82,6 @@ class EmbeddingsGenerationOutput(msgspec.Struct, tag=True, omit_defaults=True, e
     def is_done(self) -> bool:
         """True: one step makes the whole result."""
         return True
+
+
+fields.declare(EmbeddingsGenerationOutput, _RULES)

@@ -50,6 +50,59 @@ def contradiction(what: str, fix: str) -> InputError:
     return InputError("ML982", what, fix=fix)
 
 
+_of_classes: dict[type, Rules] = {}
+
+
+def declare(kind: type, rules: Rules) -> None:
+    """Records ``rules`` as those of the class ``kind``, for `range_of`; `check` still applies them.
+
+    Args:
+        kind: A class with fields.
+        rules: Those of its fields; those of the classes that it extends hold besides.
+    """
+    _of_classes[kind] = rules
+
+
+def range_of(kind: type, field: str) -> str:
+    """The values that ``field`` of ``kind`` may have, in a few words; empty where no rule says so.
+
+    Example:
+        >>> from maxlab.interfaces import SamplingParams
+        >>> range_of(SamplingParams, "top_p"), range_of(SamplingParams, "seed")
+        ('0 … 1', 'int, 0 … 2**64 - 1')
+    """
+    for one in kind.__mro__:
+        if field in (rules := _of_classes.get(one, {})):
+            return str(getattr(rules[field], "range", ""))
+    return ""
+
+
+def _ranged(rule: Rule, range: str) -> Rule:
+    """``rule``, which from now on says the values that it allows."""
+    rule.range = range  # type: ignore[attr-defined]
+    return rule
+
+
+def _names(kinds: tuple[type, ...]) -> str:
+    return " or ".join(kind.__name__ for kind in kinds)
+
+
+def _range(rule: Rule) -> str:
+    return str(getattr(rule, "range", ""))
+
+
+_BOUNDS = {INT32: "2**31 - 1", UINT64: "2**64 - 1"}
+
+
+def _between(least: float, most: float) -> str:
+    """The numbers from ``least`` to ``most`` in words; empty where there is no bound."""
+    low = "" if least <= -INT64 else f"{least:g}"
+    high = "" if most >= INT64 and most != UINT64 else _BOUNDS.get(int(most), f"{most:g}")
+    if low and high:
+        return f"{low} … {high}"
+    return f"{low} or more" if low else f"at most {high}" if high else ""
+
+
 def integer(least: int = -INT64 - 1, most: int = INT64) -> Rule:
     """The rule of an int in [``least``, ``most``]; no bool is one."""
     expected = f"an int in [{least}, {most}]"
@@ -60,7 +113,7 @@ def integer(least: int = -INT64 - 1, most: int = INT64) -> Rule:
         if not least <= value <= most:
             raise out_of_range(field, value, expected)
 
-    return rule
+    return _ranged(rule, ", ".join(filter(None, ("int", _between(least, most)))))
 
 
 def real(least: float, most: float = math.inf, *, above: bool = False) -> Rule:
@@ -79,7 +132,8 @@ def real(least: float, most: float = math.inf, *, above: bool = False) -> Rule:
         if not (fits and finite):
             raise out_of_range(field, value, expected)
 
-    return rule
+    words = f"above {least:g}" if above else _between(least, most)
+    return _ranged(rule, words or "any number")
 
 
 def instance(*kinds: type, name: str = "") -> Rule:
@@ -90,7 +144,7 @@ def instance(*kinds: type, name: str = "") -> Rule:
         if not isinstance(value, kinds):
             raise wrong_type(field, value, expected)
 
-    return rule
+    return _ranged(rule, "True or False" if kinds == (bool,) else _names(kinds))
 
 
 flag = instance(bool)
@@ -106,6 +160,9 @@ def word(field: str, value: Any) -> None:
         raise out_of_range(field, value, "a str with characters")
 
 
+_ranged(word, "str, not empty")
+
+
 def optional(inner: Rule) -> Rule:
     """The rule of None, or of what ``inner`` allows."""
 
@@ -113,7 +170,7 @@ def optional(inner: Rule) -> Rule:
         if value is not None:
             inner(field, value)
 
-    return rule
+    return _ranged(rule, f"{_range(inner)}, or None" if _range(inner) else "")
 
 
 def either(first: type, rule_of_first: Rule, otherwise: Rule) -> Rule:
@@ -122,7 +179,7 @@ def either(first: type, rule_of_first: Rule, otherwise: Rule) -> Rule:
     def rule(field: str, value: Any) -> None:
         (rule_of_first if isinstance(value, first) else otherwise)(field, value)
 
-    return rule
+    return _ranged(rule, " or ".join(filter(None, map(_range, (rule_of_first, otherwise)))))
 
 
 def listed(inner: Rule, *, kinds: tuple[type, ...] = (list,), hint: str | None = None) -> Rule:
@@ -136,7 +193,8 @@ def listed(inner: Rule, *, kinds: tuple[type, ...] = (list,), hint: str | None =
         for index, one in enumerate(elements):
             inner(f"{field}[{index}]", one)
 
-    return rule
+    names = _names(kinds)
+    return _ranged(rule, f"{names} of {_range(inner)}" if _range(inner) else names)
 
 
 def mapped(of_key: Rule, of_value: Rule) -> Rule:
@@ -149,7 +207,7 @@ def mapped(of_key: Rule, of_value: Rule) -> Rule:
             of_key(f"a key of {field}", key)
             of_value(f"{field}[{shown(key, 20)}]", one)
 
-    return rule
+    return _ranged(rule, "dict")
 
 
 def array(kind: Any, rank: int | None = None) -> Rule:
@@ -166,7 +224,7 @@ def array(kind: Any, rank: int | None = None) -> Rule:
         if rank is not None and value.ndim != rank:
             raise InputError("ML981", f"{field}: {expected} expected ≠ {got} given")
 
-    return rule
+    return _ranged(rule, expected.removeprefix("an "))
 
 
 def _is_kind(dtype: np.dtype[Any], kind: Any) -> bool:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from maxlab.interfaces import fields
+from maxlab.interfaces.showing import Shown
 
 
 class LoRAOperation(StrEnum):
@@ -51,7 +52,7 @@ _RESPONSE: fields.Rules = {
 }
 
 
-class LoRARequest(msgspec.Struct, tag=True, omit_defaults=True):
+class LoRARequest(Shown, msgspec.Struct, tag=True, omit_defaults=True):
     """An operation on adapters that is asked for.
 
     Args:
@@ -72,7 +73,7 @@ class LoRARequest(msgspec.Struct, tag=True, omit_defaults=True):
         fields.check(self, _REQUEST)
 
 
-class LoRAResponse(msgspec.Struct, tag=True, omit_defaults=True):
+class LoRAResponse(Shown, msgspec.Struct, tag=True, omit_defaults=True):
     """How an operation on adapters ended, and what there is to say.
 
     Args:
@@ -88,3 +89,7 @@ class LoRAResponse(msgspec.Struct, tag=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         fields.check(self, _RESPONSE)
+
+
+fields.declare(LoRARequest, _REQUEST)
+fields.declare(LoRAResponse, _RESPONSE)

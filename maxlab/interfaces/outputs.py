@@ -9,6 +9,7 @@ import msgspec
 
 from maxlab.interfaces import fields
 from maxlab.interfaces.requests import ID, RequestID
+from maxlab.interfaces.showing import Shown
 
 
 class GenerationStatus(StrEnum):
@@ -52,7 +53,7 @@ _PROBABILITIES: fields.Rules = {
 }
 
 
-class LogProbabilities(msgspec.Struct, tag=True, omit_defaults=True):
+class LogProbabilities(Shown, msgspec.Struct, tag=True, omit_defaults=True):
     """The log probabilities of output tokens, as data: it computes nothing.
 
     Args:
@@ -70,6 +71,7 @@ class LogProbabilities(msgspec.Struct, tag=True, omit_defaults=True):
         fields.check(self, _PROBABILITIES)
 
 
+fields.declare(LogProbabilities, _PROBABILITIES)
 TOKENS = fields.listed(fields.integer())
 """The rule of a field that holds a list of tokens."""
 PROBABILITIES = fields.instance(LogProbabilities)
@@ -82,7 +84,7 @@ _OUTPUT: fields.Rules = {
 }
 
 
-class TextGenerationOutput(msgspec.Struct, tag=True, omit_defaults=True):
+class TextGenerationOutput(Shown, msgspec.Struct, tag=True, omit_defaults=True):
     """The tokens that a text generation has made since the last output, and its state.
 
     Args:
@@ -110,7 +112,12 @@ class TextGenerationOutput(msgspec.Struct, tag=True, omit_defaults=True):
         return self.final_status.is_done
 
 
-class SchedulerResult(msgspec.Struct, Generic[PipelineOutputType], tag=True, omit_defaults=True):
+fields.declare(TextGenerationOutput, _OUTPUT)
+
+
+class SchedulerResult(
+    Shown, msgspec.Struct, Generic[PipelineOutputType], tag=True, omit_defaults=True
+):
     """The answer of a scheduler for one request: whether it is done, and the output if any.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from maxlab.interfaces import fields
+from maxlab.interfaces.showing import Shown
 
 
 def _new() -> str:
@@ -43,7 +44,7 @@ ID = fields.instance(RequestID, name="a RequestID")
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Shown):
     """A request with its identifier; each task extends it with what it needs.
 
     Args:
@@ -57,3 +58,6 @@ class Request:
 
     def __post_init__(self) -> None:
         ID(f"{type(self).__name__}.request_id", self.request_id)
+
+
+fields.declare(Request, {"request_id": ID})

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.interfaces import fields
+from maxlab.interfaces.showing import Shown
 
 _LOG = logging.getLogger(__name__)
 MOST_TOP_K = 255
@@ -45,7 +46,10 @@ _RULES: fields.Rules = {
     "logits_processors": fields.optional(fields.listed(_processor, kinds=(list, tuple))),
 }
 # The rules of the same fields where None stands for "as the level below says".
-_OPEN_RULES = {name: fields.optional(rule) for name, rule in _RULES.items()}
+_OPEN_RULES = {
+    **{name: fields.optional(rule) for name, rule in _RULES.items()},
+    "do_sample": fields.optional(fields.flag),
+}
 
 
 _REALS = {"top_p", "min_p", "temperature"} | {
@@ -63,7 +67,7 @@ def _settle(owner: object) -> None:
 
 
 @dataclass(frozen=True)
-class SamplingParamsInput:
+class SamplingParamsInput(Shown):
     """The parameters that a user asked for; None where the model's or the class's default holds.
 
     Args:
@@ -93,12 +97,13 @@ class SamplingParamsInput:
     logits_processors: Sequence[Callable[[Any], None]] | None = None
 
     def __post_init__(self) -> None:
-        fields.check(self, _OPEN_RULES)
+        names = [one.name for one in dataclasses.fields(self)]
+        fields.check(self, {name: _OPEN_RULES[name] for name in names})
         _settle(self)
 
 
 @dataclass(frozen=True)
-class SamplingParamsGenerationConfigDefaults:
+class SamplingParamsGenerationConfigDefaults(Shown):
     """The parameters in a model's ``generation_config.json``; None where it does not say.
 
     These defaults stand between those of the user and those of `SamplingParams`.
@@ -125,8 +130,8 @@ class SamplingParamsGenerationConfigDefaults:
     do_sample: bool | None = None
 
     def __post_init__(self) -> None:
-        rules = {one.name: _OPEN_RULES[one.name] for one in dataclasses.fields(self)[:-1]}
-        fields.check(self, {**rules, "do_sample": fields.optional(fields.flag)})
+        names = [one.name for one in dataclasses.fields(self)]
+        fields.check(self, {name: _OPEN_RULES[name] for name in names})
         _settle(self)
 
     @property
@@ -147,7 +152,7 @@ class SamplingParamsGenerationConfigDefaults:
 
 
 @dataclass(frozen=True)
-class SamplingParams:
+class SamplingParams(Shown):
     """How the tokens of one request are drawn, and when it ends.
 
     A temperature of 0 is greedy and sets ``top_k`` to 1; a ``top_k`` of 0 means all tokens, -1.
@@ -266,5 +271,8 @@ class SamplingParams:
             _LOG.info("    %-20s: %s", one.name, getattr(self, one.name))
 
 
+fields.declare(SamplingParamsInput, _OPEN_RULES)
+fields.declare(SamplingParamsGenerationConfigDefaults, _OPEN_RULES)
+fields.declare(SamplingParams, _RULES)
 PARAMS = fields.instance(SamplingParams)
 """The rule of a field that holds sampling parameters."""

@@ -230,3 +230,7 @@ class TextGenerationInputs(PipelineInputs, Generic[TextGenerationContextType]):
     def enable_echo(self) -> bool:
         """Whether any context wants its prompt's log probabilities."""
         return any(self.batch_echo)
+
+
+fields.declare(TextGenerationRequest, _RULES)
+fields.declare(TextGenerationInputs, _INPUTS)

@@ -7,6 +7,7 @@ the graph, the plan and the profile, and changes none of them.
 ``display``   what a notebook shows for an object, in every form that a front end may know
 ``widget``    ``GraphView``, the interactive view
 ``export``    one HTML page that needs no network
+``requests``  requests, contexts and batches of pipelines, and ``SamplingView``
 ``cuda_sim``  ``%%cuda_sim``: CUDA kernels on the CPU, their mistakes, threads and memory
 """
 
@@ -15,9 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from maxlab.lab.requests.widget import SamplingView
     from maxlab.lab.widget import GraphView
 
-__all__ = ["GraphView"]
+__all__ = ["GraphView", "SamplingView"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +28,8 @@ def __getattr__(name: str) -> Any:
         from maxlab.lab.widget import GraphView
 
         return GraphView
+    if name == "SamplingView":
+        from maxlab.lab.requests.widget import SamplingView
+
+        return SamplingView
     raise AttributeError(f"module 'maxlab.lab' has no attribute {name!r}")

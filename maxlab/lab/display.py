@@ -13,10 +13,11 @@ from maxlab.lab.snapshot import take
 
 
 def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """The MIME bundle of a graph, a model, a profile, a tensor, a monitor or a recording.
+    """The MIME bundle of an object of maxlab that a notebook shows.
 
     Args:
-        obj: What to show.
+        obj: A graph, a model, a profile, a tensor, a monitor, a recording; a request, a context
+            or anything else of `maxlab.interfaces` that is shown as a table.
         include: MIME types to make; all when left out.
         exclude: MIME types to leave out.
     """
@@ -30,6 +31,11 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
         from maxlab.lab import tensors
 
         return tensors.mimebundle(obj, include, exclude)
+    serving = sys.modules.get("maxlab.interfaces.showing")
+    if serving is not None and isinstance(obj, serving.Shown):
+        from maxlab.lab import requests
+
+        return requests.mimebundle(obj, include, exclude)
     if isinstance(obj, Graph):
         reruns.carry(obj)
     snapshot = take(obj)

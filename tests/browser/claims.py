@@ -288,6 +288,23 @@ def values_first(lab: LabPage, name: str) -> None:
     lab.shot(f"{name}-compiled")
 
 
+def requests_and_sampling(lab: LabPage, name: str) -> None:
+    """A context tells the states of its tokens, and a slider moves the bars of the view."""
+    lab.show_output_of("context.show(vocabulary, outputs=[first])")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    title = cell.get_by_title(re.compile(r"^place 22 .*generated, returned, computed")).first
+    assert "log probability" in (title.get_attribute("title") or "")
+    assert "generated, not returned" in cell.inner_text()
+    lab.shot(f"{name}-context")
+    lab.show_output_of("view")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    # A cell below set the sliders since.
+    cell.get_by_text("4 of 27 tokens").wait_for()
+    cell.get_by_role("slider", name="top-k, slider").press("ArrowLeft")
+    cell.get_by_text("3 of 27 tokens").wait_for()
+    lab.shot(f"{name}-sampling")
+
+
 def panel_says(line: str, panel: str, words: str) -> Claim:
     """The panel ``panel`` of the view below the cell that ends with ``line`` says ``words``."""
 
@@ -314,6 +331,7 @@ CLAIMS: dict[str, Claim] = {
     "07_build_by_hand.ipynb": by_hand,
     "08_canvas_and_code.ipynb": canvas_and_code,
     "09_values_first.ipynb": values_first,
+    "10_requests_and_sampling.ipynb": requests_and_sampling,
     "profiling/01_reading_a_profile.ipynb": panel_says("profile", "timeline", "slices"),
     "profiling/02_roofline.ipynb": panel_says("profile", "roofline", "held back by"),
     "profiling/03_fusion.ipynb": panel_says("off", "advice", "Try it"),

@@ -56,6 +56,9 @@ class Walk:
                 self.lab.shot(f"walk-{name}-{cell['index']}")
                 if cell == graphs[-1]:
                     self._panels(view, place, name)
+            elif cell["kind"] == "sampling":
+                self._sampling(cell["index"], place)
+                self.lab.shot(f"walk-{name}-{cell['index']}")
             elif cell["kind"] == "dashboard":
                 self._dashboard(cell["index"], place)
                 self.lab.shot(f"walk-{name}-{cell['index']}")
@@ -90,6 +93,7 @@ class Walk:
                     if (html.includes('mx-cs')) return 'steps';
                     if (!('application/vnd.jupyter.widget-view+json' in data)) return null;
                     if (text.startsWith('Tensor')) return 'tensor';
+                    if (text.startsWith('SamplingView')) return 'sampling';
                     return text.startsWith('Monitor') || text.startsWith('Dashboard')
                         ? 'dashboard' : 'graph';
                 };
@@ -147,6 +151,27 @@ class Walk:
         view = GraphView(self.lab, place)
         view.settle()
         return view
+
+    def _sampling(self, index: int, place: str) -> None:
+        """Move a slider of a view of sampling, and draw."""
+        output = self._output(index)
+        slider = output.get_by_role("slider", name="top-p, slider")
+        chart = output.locator(".mx-rq-numbers")
+        before = chart.inner_text()
+        if self.way == "mouse":
+            box = slider.bounding_box()
+            assert box is not None
+            slider.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
+            output.get_by_role("button", name="Draw 100 tokens").click()
+        else:
+            slider.focus()
+            for _ in range(40):
+                self.lab.page.keyboard.press("ArrowLeft")
+            output.get_by_role("button", name="Draw 100 tokens").focus()
+            self.lab.page.keyboard.press("Enter")
+        output.get_by_text("100 draws").wait_for()
+        if chart.inner_text() == before:
+            self.complaints.append(f"{place}: the slider of top-p moves nothing")
 
     # ------------------------------------------------------------ graphs
     def _graph(self, view: GraphView, place: str) -> None:

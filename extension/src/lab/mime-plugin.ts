@@ -4,8 +4,8 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
-import { GraphOutput } from './mime';
-import { EXTENSION, GRAPH_MIME } from './tokens';
+import { GraphOutput, StillOutput } from './mime';
+import { EXTENSION, GRAPH_MIME, STILL_MIME } from './tokens';
 
 /** Before the widget's renderer, whose rank is -10: ours hands over to it. */
 const BEFORE_WIDGETS = -20;
@@ -15,7 +15,7 @@ const BEFORE_HTML = 40;
 
 export const mimePlugin: JupyterFrontEndPlugin<void> = {
   id: `${EXTENSION}:mime`,
-  description: 'Draws graphs saved in the outputs of notebooks, with no kernel.',
+  description: 'Draws graphs and pages saved in the outputs of notebooks, with no kernel.',
   autoStart: true,
   requires: [IRenderMimeRegistry],
   optional: [INotebookTracker],
@@ -37,19 +37,21 @@ export const mimePlugin: JupyterFrontEndPlugin<void> = {
     const prepare = (_: unknown, panel: NotebookPanel): void => {
       const widgets = panel.content.rendermime;
       const outputs = new Set<GraphOutput>();
-      widgets.addFactory(
-        {
-          safe: true,
-          mimeTypes: [GRAPH_MIME],
-          createRenderer: () => {
-            const output = new GraphOutput({ widgets });
-            outputs.add(output);
-            output.disposed.connect(() => outputs.delete(output));
-            return output;
-          }
-        },
-        BEFORE_WIDGETS
-      );
+      const kept = (output: GraphOutput): GraphOutput => {
+        outputs.add(output);
+        output.disposed.connect(() => outputs.delete(output));
+        return output;
+      };
+      const kinds: [string, () => GraphOutput][] = [
+        [GRAPH_MIME, () => new GraphOutput({ widgets })],
+        [STILL_MIME, () => new StillOutput(widgets)]
+      ];
+      for (const [mime, make] of kinds) {
+        widgets.addFactory(
+          { safe: true, mimeTypes: [mime], createRenderer: () => kept(make()) },
+          BEFORE_WIDGETS
+        );
+      }
       panel.sessionContext.connectionStatusChanged.connect((_context, status) => {
         if (status === 'connected') {
           outputs.forEach(output => output.retry());

@@ -4,7 +4,7 @@
  * An output carries both the live widget and a snapshot of the graph. JupyterLab would always pick the
  * widget, and where no kernel holds its model (a notebook opened on another day or another machine) show
  * "model not found". This renderer stands before the widget's: it lets the widget draw when it can, and
- * draws the snapshot when it cannot.
+ * draws the snapshot when it cannot. Other outputs with a widget have their HTML in place of a snapshot.
  */
 
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
@@ -63,6 +63,12 @@ class Snapshot extends Widget {
 
   private _document: unknown = undefined;
   private _view: GraphView | null = null;
+}
+
+/** A widget, and what lets it draw once it has its place. */
+interface ISnapshot {
+  widget: Widget;
+  draw: () => Promise<void>;
 }
 
 export interface IGraphOutputOptions {
@@ -159,10 +165,16 @@ export class GraphOutput extends Panel implements IRenderMime.IRenderer {
     if (!model || this._snapshot || this.isDisposed) {
       return;
     }
-    const snapshot = new Snapshot();
-    this._snapshot = snapshot;
-    this.addWidget(snapshot);
-    await snapshot.draw(model.data[GRAPH_MIME]);
+    const { widget, draw } = this.makeSnapshot(model);
+    this._snapshot = widget;
+    this.addWidget(widget);
+    await draw();
+  }
+
+  /** What is drawn in place of the widget of `model`. */
+  protected makeSnapshot(model: IRenderMime.IMimeModel): ISnapshot {
+    const widget = new Snapshot();
+    return { widget, draw: () => widget.draw(model.data[GRAPH_MIME]) };
   }
 
   private _dropSnapshot(): void {
@@ -181,7 +193,20 @@ export class GraphOutput extends Panel implements IRenderMime.IRenderer {
 
   private _model: IRenderMime.IMimeModel | null = null;
   private _live: IRenderMime.IRenderer | null = null;
-  private _snapshot: Snapshot | null = null;
+  private _snapshot: Widget | null = null;
   private _observer: MutationObserver | null = null;
   private _timer = 0;
+}
+
+/** An output with a widget, whose HTML is drawn where the widget cannot be. */
+export class StillOutput extends GraphOutput {
+  constructor(private readonly _registry: IRenderMimeRegistry) {
+    super({ widgets: _registry });
+  }
+
+  protected override makeSnapshot(model: IRenderMime.IMimeModel): ISnapshot {
+    // As with any other HTML, that of a notebook which is not trusted is cleaned by its renderer.
+    const widget = this._registry.createRenderer('text/html');
+    return { widget, draw: () => widget.renderModel(model) };
+  }
 }

@@ -15,6 +15,9 @@ export const VERSION = '0.1.0';
 /** Saved snapshot of one graph in a cell's output: a document, or one packed as `unpack` reads it. */
 export const GRAPH_MIME = 'application/vnd.maxlab.graph+json';
 
+/** Marks an output whose HTML is drawn where its widget has no model: in a notebook of another day. */
+export const STILL_MIME = 'application/vnd.maxlab.still+json';
+
 export const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
 
 export const TUTORIAL = 'notebooks/01_first_graph.ipynb';

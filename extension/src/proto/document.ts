@@ -36,6 +36,9 @@ export const SPLIT_MODEL = 'estimated work: max(flops ÷ 16, bytes) of each oper
 /** A snapshot of one graph in a cell's output: a ``Packed`` document. */
 export const GRAPH_MIME = 'application/vnd.maxlab.graph+json';
 
+/** Marks an output whose HTML is drawn where its widget has no model any more. */
+export const STILL_MIME = 'application/vnd.maxlab.still+json';
+
 export const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
 
 export const PACKED_ENCODING = 'deflate+base64';

@@ -4,6 +4,7 @@ import { GraphView, plainFault } from '../core';
 import { messageOf } from '../core/narrow';
 import { bytesOf, isDashboard, renderDashboard } from './dashboard';
 import { HeldDocument } from './held';
+import { isSampling, renderSampling } from './sampling';
 import { readMessage, typeOf } from '../proto/border';
 import {
   PROTOCOL,
@@ -49,6 +50,9 @@ export function render(context: IRenderContext): () => void {
   const { model, el } = context;
   if (isDashboard(context)) {
     return renderDashboard(context);
+  }
+  if (isSampling(context)) {
+    return renderSampling(context);
   }
   const gone = (): string | null => model.get('not_live') || null;
   const reason = (): string | null => gone() ?? (model.get('no_model') || null);

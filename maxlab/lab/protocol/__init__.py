@@ -4,6 +4,7 @@
 ``difference``  what changed between two documents
 ``messages``    view and kernel
 ``dashboard``   dashboard and kernel
+``sampling``    view of sampling and kernel
 ``live``        side panel and kernel
 ``editor``      the editor of a document and the kernel
 ``hints``       editors of cells and files, and the kernel
@@ -60,6 +61,7 @@ from maxlab.lab.protocol.document import (
     GRAPH_MIME,
     PACKED_ENCODING,
     SPLIT_MODEL,
+    STILL_MIME,
     VERSION,
     WIDGET_MIME,
     Beside,
@@ -137,8 +139,20 @@ from maxlab.lab.protocol.messages import (
     WidgetTraits,
     WorkState,
 )
+from maxlab.lab.protocol.sampling import (
+    DrawTokens,
+    SamplingClientMessage,
+    SamplingControl,
+    SamplingName,
+    SamplingTraits,
+)
 
 __all__ = [
+    "DrawTokens",
+    "SamplingClientMessage",
+    "SamplingControl",
+    "SamplingName",
+    "SamplingTraits",
     "AddedNode",
     "AddedPlace",
     "AddedScope",
@@ -239,6 +253,7 @@ __all__ = [
     "Value",
     "ValueKind",
     "ValuesChanged",
+    "STILL_MIME",
     "WIDGET_MIME",
     "Watch",
     "WidgetTraits",

@@ -17,6 +17,9 @@ SPLIT_MODEL = "estimated work: max(flops ÷ 16, bytes) of each operation"
 GRAPH_MIME = "application/vnd.maxlab.graph+json"
 """A snapshot of one graph in a cell's output: a ``Packed`` document."""
 
+STILL_MIME = "application/vnd.maxlab.still+json"
+"""Marks an output whose HTML is drawn where its widget has no model any more."""
+
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 PACKED_ENCODING = "deflate+base64"

@@ -25,7 +25,7 @@ from typing import (
 )
 
 from maxlab.errors import ArgumentError
-from maxlab.lab.protocol import dashboard, editor, files, hints, messages, questions
+from maxlab.lab.protocol import dashboard, editor, files, hints, messages, questions, sampling
 from maxlab.lab.protocol.messages import PROTOCOL
 
 MOST_SHOWN = 24
@@ -264,6 +264,18 @@ def dashboard_message(content: object) -> dashboard.DashboardClientMessage:
     _check_message(content, dashboard.DashboardClientMessage)
     message: Any = content
     found: dashboard.DashboardClientMessage = message
+    return found
+
+
+def sampling_message(content: object) -> sampling.SamplingClientMessage:
+    """``content``, a message from a view of sampling.
+
+    Raises:
+        ArgumentError: ML862 and ML863, as ``client_message``.
+    """
+    _check_message(content, sampling.SamplingClientMessage)
+    message: Any = content
+    found: sampling.SamplingClientMessage = message
     return found
 
 

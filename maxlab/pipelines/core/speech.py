@@ -139,3 +139,6 @@ class TTSContext(TextContext, omit_defaults=True, eq=False):
         if audio_chunk_size is not None:
             end = min(end, self.decoded_index + audio_chunk_size)
         return self._speech_tokens[start:end], self.decoded_index - start
+
+
+fields.declare(TTSContext, _RULES)

@@ -18,6 +18,7 @@ from maxlab.interfaces import (
     TextGenerationOutput,
     fields,
 )
+from maxlab.pipelines.core.showing import ShowsTokens
 
 CHUNK_SIZE = 128
 """The array of tokens has a multiple of this length."""
@@ -51,7 +52,9 @@ _RULES: fields.Rules = {
 }
 
 
-class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq=False):
+class TextContext(
+    ShowsTokens, msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq=False
+):
     """The state of a text generation; see `TextGenerationContext` for the places in its tokens.
 
     Generation ends at a token of ``eos_token_ids`` or of the parameters' ``stop_token_ids``, at a
@@ -499,3 +502,6 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
             final_status=self.status,
             log_probabilities=probabilities or None,
         )
+
+
+fields.declare(TextContext, _RULES)

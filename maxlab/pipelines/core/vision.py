@@ -118,3 +118,6 @@ class TextAndVisionContext(TextContext, kw_only=True, omit_defaults=True, eq=Fal
             if image.start_idx < idx < image.end_idx:
                 return image.start_idx
         return idx
+
+
+fields.declare(TextAndVisionContext, _RULES)
