@@ -19,6 +19,8 @@ from maxlab.errors import (
 from maxlab.interfaces import SamplingParamsGenerationConfigDefaults
 from maxlab.pipelines.lib.config_enums import RepoType
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo, try_to_load_from_cache
+from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
+from maxlab.pipelines.lib.hf_utils.names import check_file_name, inside
 
 _LOG = logging.getLogger("maxlab.pipelines")
 _DEFAULTS = (
@@ -66,11 +68,14 @@ def _unreadable(repo: HuggingFaceRepo, name: str, error: Exception) -> InputErro
     )
 
 
-def _options(repo: HuggingFaceRepo) -> dict[str, Any]:
-    """Keywords of ``from_pretrained`` with which a local folder causes no call of the network."""
+def _options(repo: HuggingFaceRepo, name: str) -> dict[str, Any]:
+    """Keywords of ``from_pretrained``, with which the file ``name`` of a folder, or of a cache that
+    has it, causes no call of the network."""
     if repo.repo_type is RepoType.local:
         return {"local_files_only": True}
-    return {"revision": repo.revision}
+    snapshot = snapshot_of(repo.repo_id, repo.revision)
+    cached = snapshot is not None and (snapshot / name).is_file()
+    return {"revision": repo.revision, "local_files_only": cached}
 
 
 def config_of(repo: HuggingFaceRepo) -> Any:
@@ -84,12 +89,13 @@ def config_of(repo: HuggingFaceRepo) -> Any:
         MissingPackageError: ML979, transformers is not installed.
     """
     transformers = _transformers()
+    options = _options(repo, "config.json")
     try:
-        entries, _ = transformers.PretrainedConfig.get_config_dict(repo.repo_id, **_options(repo))
+        entries, _ = transformers.PretrainedConfig.get_config_dict(repo.repo_id, **options)
         known = entries.get("model_type") in transformers.CONFIG_MAPPING
         if known or (repo.trust_remote_code and "auto_map" in entries):
             config = transformers.AutoConfig.from_pretrained(
-                repo.repo_id, trust_remote_code=repo.trust_remote_code, **_options(repo)
+                repo.repo_id, trust_remote_code=repo.trust_remote_code, **options
             )
         elif entries:
             config = transformers.PretrainedConfig.from_dict(entries)
@@ -119,7 +125,7 @@ def generation_config_of(repo: HuggingFaceRepo) -> Any:
     if not repo.file_exists("generation_config.json"):
         return loader()
     try:
-        return loader.from_pretrained(repo.repo_id, **_options(repo))
+        return loader.from_pretrained(repo.repo_id, **_options(repo, "generation_config.json"))
     except Exception as error:
         raise _unreadable(repo, "generation_config.json", error) from error
 
@@ -187,11 +193,15 @@ def split_weight_paths(
 
 
 def local_weight(repo: HuggingFaceRepo, path: Path) -> Path | None:
-    """The weight file on this machine, in a folder or in the cache; None where it is not."""
+    """The weight file on this machine, in a folder or in the cache; None where it is not.
+
+    Raises:
+        RepositoryError: ML111, ML123, the path leads out of the folder or repository.
+    """
     if path.is_absolute():
         return path if path.is_file() else None
     if repo.repo_type is RepoType.local:
-        full = Path(repo.repo_id).expanduser() / path
+        full = inside(Path(repo.repo_id).expanduser(), check_file_name(path))
         return full if full.is_file() else None
     cached = try_to_load_from_cache(repo.repo_id, str(path), repo.revision)
     return Path(cached) if isinstance(cached, str) else None
@@ -202,6 +212,7 @@ def require_weights(repo: HuggingFaceRepo, paths: Sequence[Path]) -> None:
 
     Raises:
         MissingFileError: ML002.
+        RepositoryError: ML111, ML123, a path leads out of the folder or repository.
     """
     for path in paths:
         if local_weight(repo, path) is not None:

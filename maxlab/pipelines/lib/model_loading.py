@@ -13,6 +13,7 @@ from maxlab.graph.weights import WeightsFormat, load_weights, weights_format
 from maxlab.nn.transformer import ReturnLogits
 from maxlab.pipelines.lib.config_enums import RepoType
 from maxlab.pipelines.lib.hf_utils import download_weight_files
+from maxlab.pipelines.lib.hf_utils.downloads import files_of_repository
 from maxlab.pipelines.lib.interfaces import PipelineModel
 from maxlab.pipelines.lib.weights_adapter import WeightsAdapter
 
@@ -77,17 +78,12 @@ def weight_paths(config: MAXModelConfig) -> list[Path]:
     """
     repo = config.huggingface_weight_repo
     inside = [path for path in config.weight_path if not path.is_absolute()]
-    is_online = repo.repo_type is RepoType.online
-    found = iter(
-        download_weight_files(
-            repo.repo_id,
-            [path.as_posix() for path in inside],
-            revision=repo.revision if is_online else None,
-            force_download=config.force_download and is_online,
-        )
-        if inside
-        else []
-    )
+    names = [path.as_posix() for path in inside]
+    if repo.repo_type is RepoType.online:
+        here = files_of_repository(repo.repo_id, names, repo.revision, config.force_download)
+    else:
+        here = download_weight_files(repo.repo_id, names) if names else []
+    found = iter(here)
     return [path if path.is_absolute() else next(found) for path in config.weight_path]
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipelines.config import folders
 from tests.pipelines.hub.models import cached, config, folder, gguf_file, plain
 from tests.pipelines.hub.server import Hub, Model
+from tests.pipelines.tokenizer import trained
 
 pytestmark = pytest.mark.oracle
 
@@ -55,6 +57,32 @@ told["asked"] = asked
 print(json.dumps(told))
 """
 
+WHOLE = """
+import asyncio, json, sys
+
+asked = []
+
+def hook(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
+        asked.append(event)
+        raise RuntimeError(f"the network is used: {event}")
+
+sys.addaudithook(hook)
+from maxlab.pipelines import PipelineConfig
+from maxlab.pipelines.lib.tokenizer import TextTokenizer
+
+config = PipelineConfig(model_path="owner/whole")
+tokenizer = TextTokenizer("owner/whole", pipeline_config=config)
+tokens = asyncio.run(tokenizer.encode("a fox"))
+told = {
+    "top_k": config.model_config.sampling_params_defaults.top_k,
+    "length": config.model_config.huggingface_config.max_position_embeddings,
+    "text": asyncio.run(tokenizer.decode(tokens, skip_special_tokens=True)),
+    "asked": asked,
+}
+print(json.dumps(told))
+"""
+
 ONLINE = """
 import sys
 from maxlab.pipelines.lib import hf_utils
@@ -94,6 +122,16 @@ def test_a_folder_and_a_filled_cache_use_no_network(cache: Path, tmp_path: Path)
         "owner/gguf": ["q4_k"],
         "asked": [],
     }
+
+
+def test_a_configuration_and_a_tokenizer_of_a_filled_cache_use_no_network(
+    cache: Path, tmp_path: Path
+) -> None:
+    model = Path(folders.model(tmp_path / "m", generation={"top_k": 5}))
+    trained.folder(model)
+    cached(cache, "owner/whole", {path.name: path.read_bytes() for path in model.iterdir()})
+    told = json.loads(run(WHOLE, HF_HOME=str(tmp_path), HF_ENDPOINT="http://127.0.0.1:9"))
+    assert told == {"top_k": 5, "length": 256, "text": "a fox", "asked": []}
 
 
 def test_the_variables_of_hugging_face_are_followed(hub: Hub, tmp_path: Path) -> None:

@@ -114,8 +114,7 @@ def as_folder(repo_id: object) -> Path | None:
     if isinstance(repo_id, os.PathLike):
         repo_id = os.fspath(repo_id)
     if not isinstance(repo_id, str) or not repo_id or "\0" in repo_id:
-        check_repo_id(repo_id)
-    assert isinstance(repo_id, str)
+        repo_id = check_repo_id(repo_id)
     path = Path(repo_id).expanduser() if repo_id.startswith("~") else Path(repo_id)
     if os.path.isdir(path):  # False, whatever the system says of the name
         return path

@@ -5,6 +5,7 @@ Code that lies in a folder is run only with ``trust_remote_code=True``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from maxlab import files
 from maxlab.errors import FileError, MaxlabError, MissingFileError, UnsupportedError, shown
 from maxlab.interfaces import fields
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo
+from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
 from maxlab.pipelines.lib.hf_utils.names import as_folder
 from maxlab.pipelines.lib.model_files import generation_config_of
 from maxlab.pipelines.lib.tokenizer import packages
@@ -158,6 +160,13 @@ def local_folder(model_path: str) -> Path | None:
     return path
 
 
+def _cached_folder(repo_id: str, revision: str) -> Path | None:
+    """The folder of a repository in the cache; None where that has no tokenizer of it."""
+    snapshot = snapshot_of(repo_id, revision)
+    has_one = snapshot is not None and any((snapshot / name).is_file() for name in _ANY_OF)
+    return snapshot if has_one else None
+
+
 def load(kind: str, model_path: str, revision: str | None, trust_remote_code: bool) -> Any:
     """The tokenizer or processor that a class of transformers makes of a folder or a repository.
 
@@ -174,16 +183,17 @@ def load(kind: str, model_path: str, revision: str | None, trust_remote_code: bo
         MissingPackageError: ML979, transformers or a package that it needs is not installed.
     """
     folder = local_folder(model_path)
-    for name in _SMALL if folder else ():
-        assert folder is not None
-        _checked(folder, name)
+    if folder is not None:
+        for name in _SMALL:
+            _checked(folder, name)
     maker = getattr(packages.transformers(), kind)
+    branch = revision or "main"
+    options = {"revision": branch, "trust_remote_code": trust_remote_code}
+    if folder is None and (cached := _cached_folder(model_path, branch)) is not None:
+        with contextlib.suppress(Exception):  # a cache that lacks a file is filled from the hub
+            return maker.from_pretrained(str(cached), trust_remote_code=trust_remote_code)
     try:
-        return maker.from_pretrained(
-            str(folder) if folder else model_path,
-            revision=revision or "main",
-            trust_remote_code=trust_remote_code,
-        )
+        return maker.from_pretrained(str(folder or model_path), **options)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # a panic of the Rust library is no Exception
