@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Collection, Iterable, Sequence
 
 _UNSAYABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML 1.0 has no way to say, and those that control a terminal."""
@@ -29,4 +30,73 @@ def escape(text: str, quote: bool = False) -> str:
     return html.escape(visible(text), quote)
 
 
-__all__ = ["escape", "visible"]
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+# Text has the colour of the page, so that it is read on a light one and on a dark one.
+_TABLE = (
+    ".maxlab-table{border-collapse:collapse;font-size:.9em;max-width:100%;margin:4px 0;"
+    "color:inherit}"
+    ".maxlab-table caption{text-align:left;font-weight:bold;padding:4px 0;color:inherit}"
+    ".maxlab-table th,.maxlab-table td{text-align:left;vertical-align:top;padding:2px 12px 2px 0;"
+    "border-bottom:1px solid rgba(128,128,128,.35);color:inherit;background:transparent;"
+    "overflow-wrap:anywhere}"
+    ".maxlab-table tbody th{font-weight:normal}"
+    ".maxlab-table .right{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
+    ".maxlab-table tbody .group{padding-top:10px;font-weight:bold}"
+    ".maxlab-table code{color:inherit;background:transparent}"
+)
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    caption: str = "",
+    right: Collection[int] = (),
+) -> str:
+    """A table of HTML, readable on light and on dark pages.
+
+    Args:
+        heads: The heads of the columns; none for a table without.
+        rows: The cells of each row, texts or `Html`; the first names the row. A row of one cell,
+            in a table of several columns, is the head of the rows below it.
+        caption: What the table shows.
+        right: The columns that stand to the right, such as those of numbers.
+
+    Example:
+        >>> "<td>a &amp; b</td>" in table(["name", "text"], [["1", "a & b"]])
+        True
+    """
+
+    def cell(tag: str, place: int, text: str) -> str:
+        side = ' class="right"' if place in right else ""
+        return f"<{tag}{side}>{_as_html(text)}</{tag.partition(' ')[0]}>"
+
+    lines = []
+    for row in rows:
+        if len(row) == 1 < len(heads):
+            lines.append(
+                f'<tr><th class="group" colspan="{len(heads)}" scope="rowgroup">'
+                f"{_as_html(row[0])}</th></tr>"
+            )
+        else:
+            cells = [cell("td" if n else 'th scope="row"', n, text) for n, text in enumerate(row)]
+            lines.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(cell('th scope="col"', n, text) for n, text in enumerate(heads))
+    return (
+        f'<style>{_TABLE}</style><table class="maxlab-table">'
+        + (f"<caption>{_as_html(caption)}</caption>" if caption else "")
+        + (f"<thead><tr>{head}</tr></thead>" if heads else "")
+        + f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def _as_html(text: str) -> str:
+    return text if isinstance(text, Html) else escape(text)
+
+
+__all__ = ["Html", "escape", "table", "visible"]

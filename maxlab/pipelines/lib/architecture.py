@@ -11,11 +11,12 @@ from typing import Any
 from maxlab.errors import InputError
 from maxlab.graph.weights import WeightData, WeightsFormat
 from maxlab.interfaces import PipelineTask, PipelineTokenizer, fields
+from maxlab.markup import table
 from maxlab.nn.kv_cache import KVCacheStrategy
 from maxlab.pipelines.core import TextAndVisionContext, TextContext
 from maxlab.pipelines.lib.config_enums import RopeType, SupportedEncoding
 from maxlab.pipelines.lib.interfaces import PipelineModel
-from maxlab.pipelines.lib.registry_tables import html_table, text_table
+from maxlab.tabular import aligned
 
 ContextValidator = Callable[[TextContext | TextAndVisionContext], None]
 """A function that raises an InputError for a context which a model cannot run."""
@@ -135,10 +136,10 @@ class SupportedArchitecture:
         return made_by if isinstance(made_by, type) else PipelineTokenizer
 
     def _repr_html_(self) -> str:
-        return html_table(f"SupportedArchitecture {self.name}", (), _facts(self))
+        return table((), _facts(self), caption=f"SupportedArchitecture {self.name}")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(text_table(f"SupportedArchitecture {self.name}", (), _facts(self)))
+        printer.text("\n".join([f"SupportedArchitecture {self.name}", *aligned(_facts(self))]))
 
 
 def encodings_of(architecture: SupportedArchitecture) -> str:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from maxlab.errors import shown
-from maxlab.markup import escape
+from maxlab.markup import Html, escape, table
 from maxlab.tabular import aligned
 
 _WIDEST = 60
@@ -75,16 +75,7 @@ def text(title: str, rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-_STYLE = (
-    ".maxlab-config{font-size:0.9em;color:inherit}"
-    ".maxlab-config table{border-collapse:collapse;font-size:inherit;max-width:100%}"
-    ".maxlab-config th,.maxlab-config td{text-align:left;vertical-align:top;padding:2px 10px 2px 0;"
-    "border-bottom:1px solid rgba(128,128,128,.35);overflow-wrap:anywhere;color:inherit;"
-    "background:transparent}"
-    ".maxlab-config code{color:inherit;background:transparent}"
-    ".maxlab-config .section{padding-top:10px;font-weight:bold}"
-    ".maxlab-config summary{cursor:pointer;padding:6px 0}"
-)
+_STYLE = ".maxlab-config{color:inherit}.maxlab-config summary{cursor:pointer;padding:6px 0}"
 
 
 def page(title: str, rows: Sequence[Row]) -> str:
@@ -105,23 +96,16 @@ def page(title: str, rows: Sequence[Row]) -> str:
 
 def _table(rows: Sequence[Row]) -> str:
     """The rows as one table, a group for each section."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for section, group in groupby(rows, key=lambda row: row.section):
-        lines.append(
-            f'<tr><th class="section" colspan="3" scope="rowgroup">{escape(section)}</th></tr>'
-        )
+        lines.append((section,))
         for row in group:
             differs = not row.is_default and row.value != row.default
             was = f" (default {told(row.default)})" if differs else ""
-            lines.append(
-                f'<tr><td title="{escape(row.help, quote=True)}">{escape(row.name)}</td>'
-                f"<td><code>{escape(told(row.value))}</code></td>"
-                f"<td>{escape(row.notes + was)}</td></tr>"
-            )
-    return (
-        '<table><thead><tr><th scope="col">setting</th><th scope="col">value</th>'
-        f'<th scope="col">from</th></tr></thead><tbody>{"".join(lines)}</tbody></table>'
-    )
+            name = f'<span title="{escape(row.help, quote=True)}">{escape(row.name)}</span>'
+            value = f"<code>{escape(told(row.value))}</code>"
+            lines.append((Html(name), Html(value), row.notes + was))
+    return table(("setting", "value", "from"), lines)
 
 
 __all__ = ["Row", "page", "text", "told"]

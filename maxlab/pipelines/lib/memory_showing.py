@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxlab.markup import escape
+from maxlab.markup import Html, escape, table
 
 _WIDTH = 640
 _COLOURS = {"weights": "#4c78a8", "activations": "#e08a2c", "cache": "#54a24b", "left": "none"}
 _STYLE = (
     ".maxlab-memory{font-size:0.9em;max-width:680px;color:inherit}"
     ".maxlab-memory svg{width:100%;height:auto}"
-    ".maxlab-memory table{border-collapse:collapse;margin:6px 24px 6px 0;display:inline-table;"
-    "vertical-align:top;font-size:inherit}"
-    ".maxlab-memory th,.maxlab-memory td{text-align:right;padding:2px 10px 2px 0;color:inherit;"
-    "background:transparent;border-bottom:1px solid rgba(128,128,128,.35)}"
-    ".maxlab-memory th:first-child,.maxlab-memory td:first-child{text-align:left}"
+    ".maxlab-memory table{margin-right:24px;display:inline-table;vertical-align:top}"
     ".maxlab-memory i{display:inline-block;width:.8em;height:.8em;margin-right:.5em;"
     "border:1px solid currentColor}"
 )
@@ -71,27 +67,21 @@ def page(
         batches: Lengths, with the largest batch of each.
         lengths: Batches, with the longest length of each.
     """
-    rows = "".join(
-        f'<tr><td><i style="background:{_COLOURS[name]}"></i>{escape(name)}</td>'
-        f"<td>{escape(text)}</td></tr>"
+    told = [
+        (Html(f'<i style="background:{_COLOURS[name]}"></i>{escape(name)}'), text)
         for name, _, text in parts
-    )
+    ]
     return (
         f'<style>{_STYLE}</style><div class="maxlab-memory"><b>{escape(title)}</b>'
         f"<div>{escape(caption)}</div>{_bar(parts, budget, told_budget)}"
-        f"<div>{_table(('part', 'memory'), rows)}"
-        f"{_table(('tokens each', 'largest batch'), _numbers(batches))}"
-        f"{_table(('sequences', 'most tokens each'), _numbers(lengths))}</div></div>"
+        f"<div>{table(('part', 'memory'), told, right=(1,))}"
+        f"{_numbers(('tokens each', 'largest batch'), batches)}"
+        f"{_numbers(('sequences', 'most tokens each'), lengths)}</div></div>"
     )
 
 
-def _numbers(pairs: Sequence[tuple[int, int]]) -> str:
-    return "".join(f"<tr><td>{one}</td><td>{other}</td></tr>" for one, other in pairs)
-
-
-def _table(heads: Sequence[str], rows: str) -> str:
-    told = "".join(f'<th scope="col">{head}</th>' for head in heads)
-    return f"<table><thead><tr>{told}</tr></thead><tbody>{rows}</tbody></table>"
+def _numbers(heads: Sequence[str], pairs: Sequence[tuple[int, int]]) -> str:
+    return table(heads, [(str(one), str(other)) for one, other in pairs], right=(0, 1))
 
 
 __all__ = ["page"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from maxlab.errors import InputError, UnsupportedError
 from maxlab.graph.weights import WeightsFormat
 from maxlab.interfaces import Pipeline, PipelineTask, PipelineTokenizer, fields
+from maxlab.markup import table
 from maxlab.pipelines.lib.architecture import (
     SupportedArchitecture,
     encodings_of,
@@ -23,9 +24,9 @@ from maxlab.pipelines.lib.config_resolving import set_required
 from maxlab.pipelines.lib.custom_architectures import custom_architectures
 from maxlab.pipelines.lib.interfaces import PipelineModel
 from maxlab.pipelines.lib.model_files import config_of
-from maxlab.pipelines.lib.registry_tables import html_table, text_table
 from maxlab.pipelines.lib.tokenizer.loading import load
 from maxlab.pipelines.lib.weights_adapter import WeightsAdapter
+from maxlab.tabular import aligned
 
 if TYPE_CHECKING:
     from maxlab.pipelines.lib.config import PipelineConfig
@@ -424,11 +425,13 @@ class PipelineRegistry:
 
     def _repr_html_(self) -> str:
         if not self.architectures:
-            return html_table(repr(self), (), [("register() adds an architecture",)])
-        return html_table(repr(self), _HEAD, self._rows())
+            return table((), [("register() adds an architecture",)], caption=repr(self))
+        return table(_HEAD, self._rows(), caption=repr(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(text_table(repr(self), _HEAD, self._rows()))
+        printer.text(
+            "\n".join([repr(self), *(aligned([_HEAD, *rows]) if (rows := self._rows()) else [])])
+        )
 
 
 class _Kept:

@@ -478,5 +478,5 @@ def test_configurations_show_values_and_where_they_came_from(tiny: str) -> None:
     for word in ("http", "<script", "<img"):
         assert word not in page.replace("kv_cache", "")
     for name in settings_of(KVCacheConfig):
-        assert page.count(f"{name}</td>") == 1
+        assert page.count(f">{name}</span></th>") == 1
     assert repr(config).startswith(f"PipelineConfig(model_path={tiny!r}, served_model_name=")

@@ -14,7 +14,7 @@ from maxlab.engine.times import size_text
 from maxlab.errors import RepositoryError, UnreachableError, WeightError, shown
 from maxlab.graph.staged import placed
 from maxlab.graph.weights import WeightsFormat
-from maxlab.markup import escape
+from maxlab.markup import escape, table
 from maxlab.pipelines.lib.config_enums import RepoType, SupportedEncoding
 from maxlab.pipelines.lib.hf_utils import encodings, listing
 from maxlab.pipelines.lib.hf_utils.access import asked, no_file
@@ -443,18 +443,9 @@ class HuggingFaceRepo(Tabular):
     def _repr_html_(self) -> str:
         """The files as a table, for the last value of a cell."""
         rows, more = self._cells()
-        head = "".join(f"<th>{word}</th>" for word in ("file", "format", "encoding", "size"))
-        body = "".join(
-            "<tr>"
-            + "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in cells)
-            + f'<td style="text-align:right;white-space:nowrap">{escape(size)}</td></tr>'
-            for *cells, size in rows
-        )
-        return (
-            '<table class="maxlab-repo" style="margin:0"><caption style="text-align:left">'
-            f"{escape(self._title())}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>" + (f"<p>{escape(more)}</p>" if more else "")
-        )
+        heads = ("file", "format", "encoding", "size")
+        shown = table(heads, rows, caption=self._title(), right=(3,))
+        return shown + (f"<p>{escape(more)}</p>" if more else "")
 
 
 def _unknown(what: str) -> RepositoryError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from maxlab.markup import escape
+from maxlab.markup import Html, escape, table
 
 MOST_TOKENS = 2000
 """The most tokens that a page has."""
@@ -18,10 +18,7 @@ _STYLE = (
     "margin:4px 0}"
     ".maxlab-prompt mark{color:inherit;background:rgba(76,120,168,.3);border-radius:3px;"
     "padding:0 2px;font-weight:bold}"
-    ".maxlab-prompt table{border-collapse:collapse;margin:4px 0;color:inherit;font-size:inherit}"
-    ".maxlab-prompt th,.maxlab-prompt td{text-align:left;padding:1px 12px 1px 0;color:inherit;"
-    "background:transparent;border-bottom:1px solid rgba(128,128,128,.35);"
-    "font-family:var(--jp-code-font-family,monospace)}"
+    ".maxlab-prompt td,.maxlab-prompt tbody th{font-family:var(--jp-code-font-family,monospace)}"
     ".maxlab-prompt .warning{border-left:3px solid rgb(224,138,44);padding-left:8px;margin:4px 0}"
     ".maxlab-prompt summary{cursor:pointer}"
 )
@@ -74,25 +71,16 @@ def _folded(title: str, inner: str, is_open: bool = False) -> str:
 
 
 def _table(tokens: Sequence[tuple[int, int, str, str, bool]]) -> str:
-    heads = "".join(
-        f'<th scope="col">{head}</th>' for head in ("place", "id", "piece", "text", "special")
-    )
-    rows = "".join(_row(*token) for token in tokens[:MOST_TOKENS])
+    heads = ("place", "id", "piece", "text", "special")
+    rows = [_row(*token) for token in tokens[:MOST_TOKENS]]
     left = len(tokens) - MOST_TOKENS
     more = f"<div>and {left} more: table(None), to_csv()</div>" if left > 0 else ""
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}"
+    return table(heads, rows, right=(0, 1)) + more
 
 
-def _row(place: int, number: int, piece: str, text: str, special: bool) -> str:
-    name = escape(piece)
-    cells = (
-        str(place),
-        str(number),
-        f"<mark>{name}</mark>" if special else name,
-        escape(repr(text)),
-        "yes" if special else "",
-    )
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+def _row(place: int, number: int, piece: str, text: str, special: bool) -> tuple[str, ...]:
+    name = Html(f"<mark>{escape(piece)}</mark>") if special else piece
+    return str(place), str(number), name, repr(text), "yes" if special else ""
 
 
 __all__ = ["MOST_LINES", "MOST_TOKENS", "page"]
