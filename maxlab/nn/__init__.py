@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import MissingNameError, missing
 from maxlab.graph import ops as functional
-from maxlab.nn import comm, embedding, layer, linear, norm, sequential
+from maxlab.nn import comm, conv, conv_transpose, embedding, layer, linear, norm, sequential
 from maxlab.nn.activations import (
     GELU,
     Dropout,
@@ -19,6 +19,9 @@ from maxlab.nn.activations import (
     Tanh,
 )
 from maxlab.nn.calls import Layer, add_layer_hook, clear_hooks, layer_hooks
+from maxlab.nn.clamp import clamp
+from maxlab.nn.conv import Conv1D, Conv1DV1, Conv2d, Conv2dV1, Conv3D, Conv3DV1
+from maxlab.nn.conv_transpose import ConvTranspose1d, WeightNormConvTranspose1d
 from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2
 from maxlab.nn.linear import MLP, MLPV1, Linear, LinearV1
 from maxlab.nn.lists import LayerList, Sequential
@@ -58,10 +61,19 @@ __all__ = [
     "RMSNorm",
     "GroupNorm",
     "ConstantLayerNorm",
+    "Conv1D",
+    "Conv2d",
+    "Conv3D",
+    "ConvTranspose1d",
+    "WeightNormConvTranspose1d",
+    "clamp",
     "add_layer_hook",
     "clear_hooks",
     "layer_hooks",
     "recursive_named_layers",
+    "Conv1DV1",
+    "Conv2dV1",
+    "Conv3DV1",
     "EmbeddingV1",
     "EmbeddingV2",
     "LayerNormV1",
@@ -69,6 +81,8 @@ __all__ = [
     "MLPV1",
     "RMSNormV1",
     "comm",
+    "conv",
+    "conv_transpose",
     "embedding",
     "layer",
     "linear",
@@ -96,20 +110,18 @@ _INSTEAD = {
         _TORCH,
     ),
 }
-_CONVOLUTIONS = {"Conv1d": "conv2d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
+_CONVOLUTIONS = {"Conv1d": "Conv1D", "Conv3d": "Conv3D"}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Raises the error for a layer that is not there, with the layer to use instead."""
-        op = _CONVOLUTIONS.get(name)
-        if op is not None:
+        other = _CONVOLUTIONS.get(name)
+        if other is not None:
             raise MissingNameError(
                 "ML972",
-                f"there is no layer nn.{name} in this version, in PyTorch's order of arguments or "
-                "another",
-                fix=f"in the layer's forward: ops.{op}(x, weight), with images [n, height, width, "
-                "channels] and filters [height, width, in, out], or the layouts of PyTorch: "
-                "input_layout=ConvInputLayout.NCHW, filter_layout=FilterLayout.FCRS",
+                f"there is no layer nn.{name}, as nn.{other} takes other arguments than PyTorch's",
+                fix=f"write nn.{other}(…, dtype, permute=True), whose arguments begin with the "
+                "window; permute=True takes the inputs and the weights of PyTorch",
             )
         raise missing("nn", name, __all__, _INSTEAD)

@@ -12,6 +12,7 @@ from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
 from maxlab.graph.operands import as_dtype
 from maxlab.nn.calls import Layer
 from maxlab.nn.module import Module
+from maxlab.nn.sharding import no_shards, places_of
 
 
 def check_size(what: str, name: str, value: int | None) -> int:
@@ -155,21 +156,11 @@ class Linear(Module):
         Raises:
             GraphError: The weight has no sharding strategy; none can be set in this version.
         """
-        raise no_shards("Linear", devices)
+        raise no_shards("Linear", places_of(devices))
 
     def __repr__(self) -> str:
         out_dim, in_dim = self.weight.shape
         return f"Linear(in_dim={in_dim}, out_dim={out_dim}, bias={self.bias is not None})"
-
-
-def no_shards(what: str, devices: Iterable[DeviceRef]) -> ModuleError:
-    """The error that ``what`` cannot be cut for ``devices``."""
-    places = [DeviceRef.from_device(device) for device in devices]
-    return ModuleError(
-        "ML719",
-        f"{what} has no sharding strategy to cut it for {len(places)} devices",
-        fix="use the layer as a whole",
-    )
 
 
 _ACTIVATIONS: dict[str, Callable[[TensorValue], TensorValue]] = {
@@ -270,7 +261,7 @@ class MLP(Module):
         Raises:
             ModuleError: ML719, it has no sharding strategy; none can be set in this version.
         """
-        raise no_shards("MLP", devices)
+        raise no_shards("MLP", places_of(devices))
 
 
 def first_device(what: str, devices: Sequence[DeviceRef]) -> DeviceRef:

@@ -14,8 +14,9 @@ from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
 from maxlab.graph.operands import as_dtype
 from maxlab.habits import fitting
 from maxlab.nn.calls import Layer
-from maxlab.nn.linear import check_size, first_device, no_shards
+from maxlab.nn.linear import check_size, first_device
 from maxlab.nn.module import Module
+from maxlab.nn.sharding import no_shards, places_of
 
 
 def _positive(what: str, eps: float) -> float:
@@ -111,7 +112,7 @@ class LayerNorm(Module):
         Raises:
             ModuleError: ML719, it has no sharding strategy; none can be set in this version.
         """
-        raise no_shards("LayerNorm", devices)
+        raise no_shards("LayerNorm", places_of(devices))
 
 
 class ConstantLayerNorm(Module):
@@ -248,7 +249,7 @@ class RMSNorm(Module):
         Raises:
             ModuleError: ML719, it has no sharding strategy; none can be set in this version.
         """
-        raise no_shards("RMSNorm", devices)
+        raise no_shards("RMSNorm", places_of(devices))
 
 
 def _same_last(what: str, x: TensorValue, weight: TensorValue) -> None:
