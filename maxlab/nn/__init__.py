@@ -22,8 +22,8 @@ from maxlab.nn.calls import Layer, add_layer_hook, clear_hooks, layer_hooks
 from maxlab.nn.clamp import clamp
 from maxlab.nn.conv import Conv1D, Conv1DV1, Conv2d, Conv2dV1, Conv3D, Conv3DV1
 from maxlab.nn.conv_transpose import ConvTranspose1d, WeightNormConvTranspose1d
-from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2
-from maxlab.nn.linear import MLP, MLPV1, Linear, LinearV1
+from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2, VocabParallelEmbedding
+from maxlab.nn.linear import MLP, MLPV1, ColumnParallelLinear, Linear, LinearV1, QLinearV1
 from maxlab.nn.lists import LayerList, Sequential
 from maxlab.nn.module import Module, Shardable, recursive_named_layers
 from maxlab.nn.norm import (
@@ -56,7 +56,9 @@ __all__ = [
     "Shardable",
     "Linear",
     "MLP",
+    "ColumnParallelLinear",
     "Embedding",
+    "VocabParallelEmbedding",
     "LayerNorm",
     "RMSNorm",
     "GroupNorm",
@@ -79,6 +81,7 @@ __all__ = [
     "LayerNormV1",
     "LinearV1",
     "MLPV1",
+    "QLinearV1",
     "RMSNormV1",
     "comm",
     "conv",

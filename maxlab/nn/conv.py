@@ -10,7 +10,7 @@ from maxlab.graph import DeviceRef, ShardingStrategy, TensorValue, Weight
 from maxlab.graph.operands import as_dtype
 from maxlab.habits import fitting
 from maxlab.nn.conv_given import Conv1DV1, Conv2dV1, Conv3DV1
-from maxlab.nn.linear import check_size
+from maxlab.nn.dense import check_size
 from maxlab.nn.module import Module
 from maxlab.nn.sharding import along, axes_cut, no_shards, places_of, shard_of, shards_of, unfit
 from maxlab.nn.windows import check_groups, convolved, counts, margins

@@ -7,7 +7,7 @@ from typing import Any
 
 from maxlab.graph import TensorValue, TensorValueLike
 from maxlab.nn.calls import Layer
-from maxlab.nn.linear import check_size
+from maxlab.nn.dense import check_size
 from maxlab.nn.windows import convolved, counts, margins
 
 

@@ -10,7 +10,7 @@ from maxlab.graph import ConvInputLayout, DeviceRef, FilterLayout, TensorValue, 
 from maxlab.graph.operands import as_dtype
 from maxlab.graph.ops.spatial import ints
 from maxlab.habits import fitting
-from maxlab.nn.linear import check_size
+from maxlab.nn.dense import check_size
 from maxlab.nn.module import Module
 from maxlab.nn.windows import require_image
 from maxlab.opset.windows import require_counts

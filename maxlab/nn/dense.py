@@ -1,18 +1,27 @@
-"""``Linear`` and ``MLP``."""
+"""``Linear``: a product with a matrix of numbers, or of blocks of few bits, and its shards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ModuleError
-from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
+from maxlab.graph import DeviceRef, ShardingStrategy, TensorValue, Weight, ops
 from maxlab.graph.operands import as_dtype
-from maxlab.nn.calls import Layer
+from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.nn.module import Module
-from maxlab.nn.sharding import no_shards, places_of
+from maxlab.nn.packed import floats_of, packed_shape, product
+from maxlab.nn.sharding import (
+    along,
+    axes_cut,
+    no_shards,
+    places_of,
+    several,
+    shard_of,
+    shards_of,
+    unfit,
+)
 
 
 def check_size(what: str, name: str, value: int | None) -> int:
@@ -34,13 +43,13 @@ def refuse_quantization(what: str, **given: Any) -> None:
     """Raises ModuleError unless every value is None.
 
     Raises:
-        ModuleError: ML717, a quantised layer is asked for.
+        ModuleError: ML717, a way of storing numbers is asked for that the layer does not have.
     """
     for name, value in given.items():
         if value is not None:
             raise ModuleError(
                 "ML717",
-                f"{what}: {name}={value!r}, but quantised layers cannot be built in this version",
+                f"{what}: {name}={value!r}, but the layer cannot be built so in this version",
                 fix=f"leave {name} out and load dequantised weights",
             )
 
@@ -53,11 +62,15 @@ class Linear(Module):
     Args:
         in_dim: The size of the last dim of the input.
         out_dim: The size of the last dim of the output.
-        dtype: The element type of weight and bias.
+        dtype: The element type of weight and bias. With an encoding, that of the bias alone, which
+            is float32 where the dtype is that of bytes.
         device: Where the product is computed.
         has_bias: Whether a bias is added.
-        quantization_encoding: None; quantised layers cannot be built in this version.
-        float8_config: None; as above.
+        quantization_encoding: How the weight is packed, as in GGUF files: it then is bytes, and
+            stays so in memory. ``Q4_0``, ``Q4_K`` and ``Q6_K`` are multiplied as they are, with
+            inputs that are quantised first, as ``ops.qmatmul`` does; of ``Q5_K``, a run of the
+            layer makes floats. None for a weight of numbers.
+        float8_config: None; 8-bit floats cannot be used in this version.
         name: The weights are named ``<name>.weight`` and ``<name>.bias`` when given, else
             ``weight`` and ``bias``.
         clip_weight: When given, weights are used as if cut to ``[-clip_weight, clip_weight]``.
@@ -66,12 +79,13 @@ class Linear(Module):
         bias: ``has_bias``, as PyTorch calls it; here a layer has none unless it is asked for.
 
     Attributes:
-        weight: ``[out_dim, in_dim]``.
+        weight: ``[out_dim, in_dim]``; packed, ``[out_dim, bytes of a row]`` of uint8.
         bias: ``[out_dim]``, or None.
 
     Raises:
         ArgumentError: ML716, a size that is not a positive int; ML718, a negative ``clip_weight``.
-        ModuleError: ML717, a quantised layer is asked for.
+        ModuleError: ML717, an encoding that the layer does not have, or one beside
+            ``clip_weight``; ML782, ``in_dim`` is not of whole blocks.
 
     Example:
         >>> from maxlab import nn
@@ -96,7 +110,7 @@ class Linear(Module):
         dtype: DType | str = DType.float32,
         device: DeviceRef | str | None = None,
         has_bias: bool = False,
-        quantization_encoding: Any = None,
+        quantization_encoding: QuantizationEncoding | None = None,
         float8_config: Any = None,
         name: str | None = None,
         clip_weight: float | None = None,
@@ -108,9 +122,8 @@ class Linear(Module):
         in_dim = in_features if in_dim is None else in_dim
         out_dim = out_features if out_dim is None else out_dim
         has_bias = has_bias if bias is None else bias
-        refuse_quantization(
-            "Linear", quantization_encoding=quantization_encoding, float8_config=float8_config
-        )
+        encoding = quantization_encoding
+        refuse_quantization("Linear", float8_config=float8_config)
         columns = check_size("Linear", "in_dim", in_dim)
         rows = check_size("Linear", "out_dim", out_dim)
         if clip_weight is not None and not clip_weight >= 0:
@@ -123,8 +136,14 @@ class Linear(Module):
         dtype = as_dtype("Linear", dtype)
         self.clip_weight = clip_weight
         stem = f"{name}." if name else ""
-        cpu = DeviceRef.CPU()
-        self.weight = Weight(f"{stem}weight", dtype, (rows, columns), cpu)
+        cpu, shape, kind = DeviceRef.CPU(), (rows, columns), dtype
+        if encoding is not None:
+            shape = packed_shape("Linear", encoding, rows, columns)
+            kind, dtype = DType.uint8, floats_of(dtype)
+            if clip_weight is not None:
+                refuse_quantization("Linear with clip_weight", quantization_encoding=encoding)
+        self._was_packed = encoding is not None
+        self.weight = Weight(f"{stem}weight", kind, shape, cpu, encoding)
         if has_bias:
             self.bias = Weight(f"{stem}bias", dtype, (rows,), cpu)
 
@@ -132,136 +151,70 @@ class Linear(Module):
         """The product, ``[..., out_dim]``, of ``x``, ``[..., in_dim]``.
 
         Raises:
-            ShapeError: ML203, the last dim of ``x`` is not ``in_dim``.
+            ShapeError: ML203, or packed ML741, the last dim of ``x`` is not ``in_dim``.
         """
         weight = self.weight.to(self.device)
-        if self.clip_weight is not None:
-            limit = float(self.clip_weight)
-            weight = ops.max(ops.min(weight, limit), -limit)
-        y = x @ weight.T
-        return y if self.bias is None else y + self.bias.to(self.device)
+        encoding = self.weight.quantization_encoding
+        if encoding is not None:
+            y = product(x, weight, encoding)
+        else:
+            if self._was_packed:  # a file may have numbers of any dtype in its place
+                weight = ops.cast(weight, x.dtype)
+            if self.clip_weight is not None:
+                limit = float(self.clip_weight)
+                weight = ops.max(ops.min(weight, limit), -limit)
+            y = x @ weight.T
+        if self.bias is None:
+            return y
+        bias = self.bias.to(self.device)
+        return y + (ops.cast(bias, y.dtype) if self._was_packed else bias)
 
     @property
-    def sharding_strategy(self) -> Any:
-        """How the weight is cut into shards; None when it is not."""
+    def sharding_strategy(self) -> ShardingStrategy | None:
+        """How the weight is cut into shards; None when it is not.
+
+        It may replicate the layer; cut rows, so that the shards' outputs are parts of the layer's
+        output, along its last dim; or cut columns, so that each shard takes its part of the input,
+        and the shards' outputs add up to the layer's output. Then the first shard has the bias.
+
+        Raises:
+            GraphError: ML381, what is set is no ``ShardingStrategy``.
+            ModuleError: ML719, what is set cuts both axes.
+            ShapeError: ML798, the weight cannot be cut so.
+        """
         return self.weight.sharding_strategy
 
     @sharding_strategy.setter
-    def sharding_strategy(self, strategy: Any) -> None:
+    def sharding_strategy(self, strategy: ShardingStrategy | None) -> None:
+        if len(axes_cut(self.weight, strategy)) > 1:
+            raise unfit(type(self).__name__, strategy, "cut its rows, or its columns")
         self.weight.sharding_strategy = strategy
+        if self.bias is not None:
+            self.bias.sharding_strategy = along(self.weight, strategy, 0)
 
     def shard(self, devices: Iterable[DeviceRef]) -> list[Linear]:
-        """The layer cut for several devices.
+        """The shards of the layer, one for each device, in their order.
 
         Raises:
-            GraphError: The weight has no sharding strategy; none can be set in this version.
+            ModuleError: ML719, the layer has no sharding strategy.
+            GraphError: ML796 (a ValueError), the strategy makes another number of shards.
         """
-        raise no_shards("Linear", places_of(devices))
+        places = places_of(devices)
+        strategy = self.sharding_strategy
+        if strategy is None:
+            raise no_shards(type(self).__name__, places)
+        biases = shards_of(self.bias, places)
+        if 1 in axes_cut(self.weight, strategy):  # the outputs are added up
+            biases[1:] = [None] * (len(biases) - 1)
+        parts = zip(places, self.weight.shard(places), biases, strict=True)
+        return [shard_of(self, device=p, weight=weight, bias=bias) for p, weight, bias in parts]
 
     def __repr__(self) -> str:
         out_dim, in_dim = self.weight.shape
+        encoding = self.weight.quantization_encoding
+        if encoding is not None:
+            in_dim = in_dim // encoding.block_size * encoding.elements_per_block
         return f"Linear(in_dim={in_dim}, out_dim={out_dim}, bias={self.bias is not None})"
-
-
-_ACTIVATIONS: dict[str, Callable[[TensorValue], TensorValue]] = {
-    "silu": ops.silu,
-    "gelu": ops.gelu,
-    "gelu_tanh": lambda x: ops.gelu(x, "tanh"),
-    "relu": ops.relu,
-    "tanh": ops.tanh,
-    "sigmoid": ops.sigmoid,
-}
-
-
-class MLP(Module):
-    """Three linear maps: ``down(activation(gate(x)) * up(x))``.
-
-    Args:
-        dtype: The element type of the weights.
-        quantization_encoding: None; quantised layers cannot be built in this version.
-        hidden_dim: The size of the last dim of input and output.
-        feed_forward_length: The size of the last dim in between.
-        devices: The first is used.
-        linear_cls: Makes the three layers; called as ``Linear`` is.
-        has_bias: Whether the layers have biases.
-        activation_function: ``silu``, ``gelu``, ``gelu_tanh``, ``relu``, ``tanh`` or ``sigmoid``.
-        float8_config: None; as above.
-        dist_gemm_config: None; products over several devices cannot be built in this version.
-
-    Raises:
-        ArgumentError: ML716, a size that is not a positive int; ML720, an unknown activation;
-            ML721, no device.
-        ModuleError: ML717, a quantised or distributed layer is asked for.
-
-    Example:
-        >>> from maxlab import nn
-        >>> from maxlab.dtype import DType
-        >>> from maxlab.graph import DeviceRef
-        >>> mlp = nn.MLP(DType.float32, None, 64, 256, [DeviceRef.CPU()])
-        >>> list(mlp.state_dict())
-        ['gate_proj.weight', 'down_proj.weight', 'up_proj.weight']
-    """
-
-    def __init__(
-        self,
-        dtype: DType,
-        quantization_encoding: Any,
-        hidden_dim: int,
-        feed_forward_length: int,
-        devices: Sequence[DeviceRef],
-        linear_cls: Callable[..., Linear] = Linear,
-        has_bias: bool = False,
-        activation_function: str = "silu",
-        float8_config: Any = None,
-        dist_gemm_config: Any = None,
-    ) -> None:
-        refuse_quantization(
-            "MLP",
-            quantization_encoding=quantization_encoding,
-            float8_config=float8_config,
-            dist_gemm_config=dist_gemm_config,
-        )
-        if activation_function not in _ACTIVATIONS:
-            raise ArgumentError(
-                "ML720",
-                f"MLP: no activation {activation_function!r}",
-                fix="use one of " + ", ".join(_ACTIVATIONS),
-            )
-        device = first_device("MLP", devices)
-        self.activation_function = activation_function
-
-        def linear(in_dim: int, out_dim: int) -> Linear:
-            return linear_cls(
-                in_dim=in_dim, out_dim=out_dim, dtype=dtype, device=device, has_bias=has_bias
-            )
-
-        self.gate_proj = linear(hidden_dim, feed_forward_length)
-        self.down_proj = linear(feed_forward_length, hidden_dim)
-        self.up_proj = linear(hidden_dim, feed_forward_length)
-
-    def __call__(self, x: TensorValue) -> TensorValue:
-        """The output, of the type of ``x``, ``[..., hidden_dim]``."""
-        activation = _ACTIVATIONS[self.activation_function]
-        made: TensorValue = self.down_proj(activation(self.gate_proj(x)) * self.up_proj(x))
-        return made
-
-    @property
-    def sharding_strategy(self) -> Any:
-        """How the layers are cut into shards; None when they are not."""
-        return self.gate_proj.sharding_strategy
-
-    @sharding_strategy.setter
-    def sharding_strategy(self, strategy: Any) -> None:
-        for layer in (self.gate_proj, self.down_proj, self.up_proj):
-            layer.sharding_strategy = strategy
-
-    def shard(self, devices: Iterable[DeviceRef]) -> list[MLP]:
-        """The layer cut for several devices.
-
-        Raises:
-            ModuleError: ML719, it has no sharding strategy; none can be set in this version.
-        """
-        raise no_shards("MLP", places_of(devices))
 
 
 def first_device(what: str, devices: Sequence[DeviceRef]) -> DeviceRef:
@@ -270,44 +223,7 @@ def first_device(what: str, devices: Sequence[DeviceRef]) -> DeviceRef:
     Raises:
         ArgumentError: ML721, there is none.
     """
-    places = [DeviceRef.from_device(device) for device in devices]
-    if not places:
-        raise ArgumentError("ML721", f"{what}: devices is empty", fix="pass [DeviceRef.CPU()]")
-    return places[0]
+    return several(what, devices)[0]
 
 
-@dataclass(eq=False)
-class LinearV1(Layer):
-    """The linear map ``y = x @ weight.T + bias`` with a weight and bias that are given.
-
-    Deprecated: use ``Linear``.
-
-    Args:
-        weight: ``[out_dim, in_dim]``.
-        bias: ``[out_dim]``, or None.
-    """
-
-    weight: TensorValueLike
-    bias: TensorValueLike | None = None
-
-    def __call__(self, x: TensorValue) -> TensorValue:
-        """The product, ``[..., out_dim]``, of ``x``, ``[..., in_dim]``."""
-        y = x @ TensorValue(self.weight).T
-        return y if self.bias is None else y + self.bias
-
-
-@dataclass(eq=False)
-class MLPV1(Layer):
-    """Three linear maps with SiLU: ``down(silu(gate(x)) * up(x))``.
-
-    Deprecated: use ``MLP``.
-    """
-
-    gate_proj: LinearV1
-    down_proj: LinearV1
-    up_proj: LinearV1
-
-    def __call__(self, x: TensorValue) -> TensorValue:
-        """The output, of the shape of ``x``."""
-        made: TensorValue = self.down_proj(ops.silu(self.gate_proj(x)) * self.up_proj(x))
-        return made
+__all__ = ["Linear", "check_size", "first_device", "refuse_quantization"]

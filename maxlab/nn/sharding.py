@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from maxlab.errors import GraphError, ModuleError
-from maxlab.graph import DeviceRef, ShardingStrategy, Weight
+from maxlab.errors import ArgumentError, GraphError, ModuleError
+from maxlab.graph import DeviceRef, ShardingStrategy, TensorValue, Weight, ops
 from maxlab.graph.sharding import Part, part_of
 from maxlab.nn.calls import Layer
 
@@ -21,6 +21,43 @@ def places_of(devices: Iterable[Any]) -> list[DeviceRef]:
         ArgumentTypeError: ML397, something that is no device.
     """
     return [DeviceRef.from_device(device) for device in devices]
+
+
+def several(what: str, devices: Sequence[DeviceRef]) -> list[DeviceRef]:
+    """``devices``, of which there is at least one.
+
+    Raises:
+        ArgumentError: ML721, there is none.
+    """
+    places = places_of(devices)
+    if not places:
+        raise ArgumentError("ML721", f"{what}: devices is empty", fix="pass [DeviceRef.CPU()]")
+    return places
+
+
+def inputs_of(what: str, given: Any, devices: Sequence[DeviceRef]) -> list[TensorValue]:
+    """The input of each device: ``given`` has them, or is one that is brought to all.
+
+    Raises:
+        ArgumentError: ML437, another number of inputs than of devices.
+    """
+    if not isinstance(given, (list, tuple)):
+        return [ops.transfer_to(given, device) for device in devices]
+    if len(given) != len(devices):
+        raise ArgumentError(
+            "ML437",
+            f"{what}: it was made for {len(devices)} devices, got {len(given)} inputs",
+            fix="pass one tensor of each device",
+        )
+    return [ops.transfer_to(x, device) for x, device in zip(given, devices, strict=True)]
+
+
+def total(parts: Sequence[TensorValue], device: DeviceRef) -> TensorValue:
+    """The sum of ``parts``, in their order, on ``device``."""
+    made = ops.transfer_to(parts[0], device)
+    for part in parts[1:]:
+        made = made + ops.transfer_to(part, device)
+    return made
 
 
 def axes_cut(weight: Weight, strategy: ShardingStrategy | None) -> set[int]:
@@ -94,4 +131,15 @@ def unfit(what: str, strategy: ShardingStrategy | None, fix: str) -> ModuleError
     return ModuleError("ML719", f"{what} cannot be sharded {name}", fix=fix)
 
 
-__all__ = ["along", "axes_cut", "no_shards", "places_of", "shard_of", "shards_of", "unfit"]
+__all__ = [
+    "along",
+    "axes_cut",
+    "inputs_of",
+    "no_shards",
+    "places_of",
+    "several",
+    "shard_of",
+    "shards_of",
+    "total",
+    "unfit",
+]

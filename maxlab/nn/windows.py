@@ -8,7 +8,7 @@ from maxlab.errors import ArgumentError
 from maxlab.graph import ConvInputLayout, FilterLayout, TensorValue, ops
 from maxlab.graph.build import is_weak, literal, tensor
 from maxlab.graph.ops.spatial import ints
-from maxlab.nn.linear import check_size
+from maxlab.nn.dense import check_size
 from maxlab.opset.windows import require_counts, require_rank
 
 LAYOUTS = {1: ("NLC", "NCL"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}

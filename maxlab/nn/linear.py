@@ -1,0 +1,21 @@
+"""The names of ``max.nn.linear``: linear layers, and perceptrons made of them."""
+
+from __future__ import annotations
+
+from maxlab.nn.dense import Linear, check_size, first_device, refuse_quantization
+from maxlab.nn.linear_given import MLPV1, LinearV1, QLinearV1
+from maxlab.nn.mlp import MLP, DistributedGemmConfig
+from maxlab.nn.parallel import ColumnParallelLinear
+
+__all__ = [
+    "MLP",
+    "MLPV1",
+    "ColumnParallelLinear",
+    "DistributedGemmConfig",
+    "Linear",
+    "LinearV1",
+    "QLinearV1",
+    "check_size",
+    "first_device",
+    "refuse_quantization",
+]
