@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import MissingNameError, missing
 from maxlab.graph import ops as functional
-from maxlab.nn import comm, conv, conv_transpose, embedding, layer, linear, norm, sequential
+from maxlab.nn import comm, conv, conv_transpose, embedding, hooks, layer, linear, norm, sequential
 from maxlab.nn.activations import (
     GELU,
     Dropout,
@@ -23,6 +23,7 @@ from maxlab.nn.clamp import clamp
 from maxlab.nn.conv import Conv1D, Conv1DV1, Conv2d, Conv2dV1, Conv3D, Conv3DV1
 from maxlab.nn.conv_transpose import ConvTranspose1d, WeightNormConvTranspose1d
 from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2, VocabParallelEmbedding
+from maxlab.nn.hooks import PrintHook
 from maxlab.nn.linear import MLP, MLPV1, ColumnParallelLinear, Linear, LinearV1, QLinearV1
 from maxlab.nn.lists import LayerList, Sequential
 from maxlab.nn.module import Module, Shardable, recursive_named_layers
@@ -69,6 +70,7 @@ __all__ = [
     "ConvTranspose1d",
     "WeightNormConvTranspose1d",
     "clamp",
+    "PrintHook",
     "add_layer_hook",
     "clear_hooks",
     "layer_hooks",
@@ -87,6 +89,7 @@ __all__ = [
     "conv",
     "conv_transpose",
     "embedding",
+    "hooks",
     "layer",
     "linear",
     "norm",

@@ -100,6 +100,7 @@ from maxlab.graph.ops.buffers import (
     buffer_store,
     buffer_store_slice,
     print,
+    watch,
 )
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.collectives import allgather
@@ -547,6 +548,7 @@ __all__ = [
     "transpose",
     "trunc",
     "unsqueeze",
+    "watch",
     "where",
     "while_loop",
 ]
