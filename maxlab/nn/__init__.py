@@ -24,7 +24,16 @@ from maxlab.nn.conv import Conv1D, Conv1DV1, Conv2d, Conv2dV1, Conv3D, Conv3DV1
 from maxlab.nn.conv_transpose import ConvTranspose1d, WeightNormConvTranspose1d
 from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2, VocabParallelEmbedding
 from maxlab.nn.hooks import PrintHook
-from maxlab.nn.linear import MLP, MLPV1, ColumnParallelLinear, Linear, LinearV1, QLinearV1
+from maxlab.nn.linear import (
+    MLP,
+    MLPV1,
+    ColumnParallelLinear,
+    GPTQLinear,
+    GPTQLinearV1,
+    Linear,
+    LinearV1,
+    QLinearV1,
+)
 from maxlab.nn.lists import LayerList, Sequential
 from maxlab.nn.module import Module, Shardable, recursive_named_layers
 from maxlab.nn.norm import (
@@ -58,6 +67,7 @@ __all__ = [
     "Linear",
     "MLP",
     "ColumnParallelLinear",
+    "GPTQLinear",
     "Embedding",
     "VocabParallelEmbedding",
     "LayerNorm",
@@ -80,6 +90,7 @@ __all__ = [
     "Conv3DV1",
     "EmbeddingV1",
     "EmbeddingV2",
+    "GPTQLinearV1",
     "LayerNormV1",
     "LinearV1",
     "MLPV1",

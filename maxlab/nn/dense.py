@@ -67,9 +67,8 @@ class Linear(Module):
         device: Where the product is computed.
         has_bias: Whether a bias is added.
         quantization_encoding: How the weight is packed, as in GGUF files: it then is bytes, and
-            stays so in memory. ``Q4_0``, ``Q4_K`` and ``Q6_K`` are multiplied as they are, with
-            inputs that are quantised first, as ``ops.qmatmul`` does; of ``Q5_K``, a run of the
-            layer makes floats. None for a weight of numbers.
+            stays so in memory. With ``Q4_0``, ``Q4_K`` and ``Q6_K`` inputs are quantised first, as
+            ``ops.qmatmul`` does, with ``Q5_K`` they are not. None for a weight of numbers.
         float8_config: None; 8-bit floats cannot be used in this version.
         name: The weights are named ``<name>.weight`` and ``<name>.bias`` when given, else
             ``weight`` and ``bias``.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from maxlab.nn.dense import Linear, check_size, first_device, refuse_quantization
-from maxlab.nn.linear_given import MLPV1, LinearV1, QLinearV1
+from maxlab.nn.gptq import GPTQLinear
+from maxlab.nn.linear_given import MLPV1, GPTQLinearV1, LinearV1, QLinearV1
 from maxlab.nn.mlp import MLP, DistributedGemmConfig
 from maxlab.nn.parallel import ColumnParallelLinear
 
@@ -12,6 +13,8 @@ __all__ = [
     "MLPV1",
     "ColumnParallelLinear",
     "DistributedGemmConfig",
+    "GPTQLinear",
+    "GPTQLinearV1",
     "Linear",
     "LinearV1",
     "QLinearV1",

@@ -11,6 +11,8 @@ from maxlab.graph.quantization import QuantizationConfig, QuantizationEncoding
 from maxlab.graph.weights import Weights
 from maxlab.nn.calls import Layer
 from maxlab.nn.dense import check_size, refuse_quantization
+from maxlab.nn.groups import check_config, refuse, words_and_groups
+from maxlab.nn.groups import product as group_product
 from maxlab.nn.packed import check_encoding, floats_of, packed_shape, product
 
 
@@ -54,24 +56,26 @@ class LinearV1(Layer):
             out_features: The size of the last dim of the output.
             weights: The weight, or where its data is.
             bias: The bias, or where its data is; None for no bias.
-            quantization_config: None; the encodings of GGUF files need no config.
+            quantization_config: How GPTQ packed the weights; None with other encodings.
 
         Raises:
-            ModuleError: ML717, an encoding without blocks, or a config; ML782, ``in_features`` is
-                not of whole blocks.
+            ModuleError: ML717, no encoding, or a config that it does not need; ML782,
+                ``in_features`` is not of whole blocks; ML799, as of ``GPTQLinearV1``, or a single
+                ``Weight`` for ``GPTQ``, which has several.
             WeightError: ML631, the data has another dtype or shape; ML746, another encoding.
         """
-        if quantization_config is not None:
-            refuse_quantization("LinearV1.create", quantization_config=quantization_config)
-        encoding = quantization_encoding
+        encoding, what = quantization_encoding, "LinearV1.create"
         shape = (
-            check_size("LinearV1.create", "out_features", out_features),
-            check_size("LinearV1.create", "in_features", in_features),
+            check_size(what, "out_features", out_features),
+            check_size(what, "in_features", in_features),
         )
+        if encoding is QuantizationEncoding.GPTQ:
+            return _of_groups(what, dtype, shape, weights, bias, quantization_config)
+        refuse_quantization(what, quantization_config=quantization_config)
         if encoding is None:
             made = _allocated(weights, dtype, shape, None)
             return LinearV1(made, _allocated(bias, dtype, shape[:1], None))
-        packed = packed_shape("LinearV1.create", encoding, *shape)
+        packed = packed_shape(what, encoding, *shape)
         made = _allocated(weights, DType.uint8, packed, encoding)
         given = _allocated(bias, floats_of(dtype), shape[:1], None)
         return QLinearV1(made, given, quantization_encoding=encoding)
@@ -84,6 +88,28 @@ def _allocated(
     if source is None or isinstance(source, Weight):
         return source
     return source.allocate(dtype, shape, encoding)
+
+
+def _of_groups(
+    what: str,
+    dtype: DType,
+    shape: tuple[int, int],
+    weights: Any,
+    bias: Any,
+    config: QuantizationConfig | None,
+) -> LinearV1:
+    """The linear map of what ``weights`` has as ``qweight``, ``scales`` and ``perm_idx``."""
+    config = check_config(what, None, config)
+    out_dim, in_dim = shape
+    words, groups = words_and_groups(what, config, in_dim)
+    if isinstance(weights, Weight):
+        refuse(what, "GPTQ has several weights, got one", "pass Weights with qweight and scales")
+    qweight = weights.qweight.allocate(DType.int32, (words, out_dim))
+    scales = weights.scales.allocate(DType.float16, (groups, out_dim))
+    perm = weights.perm_idx.allocate(DType.int32, (in_dim,)) if config.desc_act else None
+    made = _allocated(bias, floats_of(dtype), (out_dim,), None)
+    pair: Any = (qweight, scales)
+    return GPTQLinearV1(pair, made, QuantizationEncoding.GPTQ, config, perm)
 
 
 @dataclass(eq=False)
@@ -119,6 +145,59 @@ def _on(value: TensorValueLike, x: TensorValue) -> TensorValue:
 
 
 @dataclass(eq=False)
+class GPTQLinearV1(QLinearV1):
+    """The linear map of a weight as GPTQ stores it, which is given.
+
+    Deprecated: use ``GPTQLinear``.
+
+    Args:
+        weight: A pair of the words ``[in_dim * bits / 32, out_dim]`` of int32, and the scales
+            ``[in_dim / group size, out_dim]``.
+        bias: ``[out_dim]``, or None.
+        quantization_encoding: ``GPTQ``, or None for it.
+        quantization_config: How the weight was packed: 2, 4 or 8 bits, symmetric.
+        perm_idx: ``[in_dim]`` of integers: which element of the input meets which row; None for
+            their order.
+
+    Raises:
+        ModuleError: ML799, a config that is not supported, ``desc_act`` without ``perm_idx``, or a
+            weight that is no pair.
+    """
+
+    quantization_config: QuantizationConfig | None = None
+    perm_idx: TensorValueLike | None = None
+
+    def __post_init__(self) -> None:
+        what = "GPTQLinearV1"
+        config = check_config(what, self.quantization_encoding, self.quantization_config)
+        if not isinstance(self.weight, (tuple, list)) or len(self.weight) != 2:
+            refuse(
+                what,
+                f"the weight is a {type(self.weight).__name__}, expected words and scales",
+                "pass (qweight, scales)",
+            )
+        if config.desc_act and self.perm_idx is None:
+            refuse(
+                what,
+                "the config has desc_act, but there is no perm_idx",
+                "sort the words by their groups: maxlab.nn.gptq.sorted_by_group(qweight, g_idx)",
+            )
+
+    def __call__(self, x: TensorValue) -> TensorValue:
+        """The product, ``[..., out_dim]`` of the dtype of ``x``, of ``x``, ``[..., in_dim]``."""
+        config = check_config("GPTQLinearV1", self.quantization_encoding, self.quantization_config)
+        given: Any = self.weight
+        words, scales, perm, bias = (
+            None if value is None else ops.transfer_to(TensorValue(value), x.device)
+            for value in (*given, self.perm_idx, self.bias)
+        )
+        assert words is not None
+        assert scales is not None
+        y = group_product(x, words, scales, perm, config.bits)
+        return y if bias is None else y + ops.cast(bias, y.dtype)
+
+
+@dataclass(eq=False)
 class MLPV1(Layer):
     """Three linear maps with SiLU: ``down(silu(gate(x)) * up(x))``.
 
@@ -135,4 +214,4 @@ class MLPV1(Layer):
         return made
 
 
-__all__ = ["LinearV1", "MLPV1", "QLinearV1"]
+__all__ = ["GPTQLinearV1", "LinearV1", "MLPV1", "QLinearV1"]

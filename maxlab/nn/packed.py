@@ -53,14 +53,14 @@ def packed_shape(
 def product(x: TensorValue, weight: TensorValue, encoding: QuantizationEncoding) -> TensorValue:
     """``x @ weight.T`` in the dtype of ``x``, where ``weight`` is bytes of blocks, ``[n, bytes]``.
 
-    Encodings that have a product of their own multiply the blocks as they are; of others, the rows
-    are made floats for the run of this product, and not kept.
+    Encodings that ``ops.qmatmul`` has quantise the rows of ``x`` first; of others, the numbers of
+    the weight are made as they are needed.
     """
     wide = ops.cast(x, DType.float32)
     if str(encoding.value) in PRODUCTS:
         y = ops.qmatmul(encoding, None, wide, weight)
     else:
-        y = wide @ ops.dequantize(encoding, weight).T
+        y = ops.matmul_blocks(encoding, wide, weight)
     return ops.cast(y, x.dtype)
 
 

@@ -376,7 +376,7 @@ from maxlab.graph.ops.naming import (
     true_divide as true_divide,
 )
 from maxlab.graph.ops.pooling import avg_pool2d, fold, max_pool2d
-from maxlab.graph.ops.quantized import dequantize, qmatmul
+from maxlab.graph.ops.quantized import dequantize, matmul_blocks, matmul_groups, qmatmul
 from maxlab.graph.ops.reduction import (
     argmax,
     argmin,
@@ -503,6 +503,8 @@ __all__ = [
     "logsoftmax",
     "masked_scatter",
     "matmul",
+    "matmul_blocks",
+    "matmul_groups",
     "max",
     "max_pool2d",
     "mean",
