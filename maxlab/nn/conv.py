@@ -17,7 +17,7 @@ from maxlab.nn.windows import check_groups, convolved, counts, margins
 
 
 class _Conv(Module):
-    """What the convolutions share: a filter, a bias, and how windows lie."""
+    """The common part of the convolutions: a filter, a bias, and how windows lie."""
 
     filter: Weight
     bias: Weight | None = None

@@ -228,7 +228,9 @@ class Module(Layer):
 
     def _name_weights(self, graph: Builder[Any]) -> None:
         """Name the weights that no state dict has named, as this module is called as a whole
-        model."""
+        model. Of a shard it is the whole layer that does."""
+        for whole in self.__dict__.get("_whole", ()):
+            whole._name_weights(graph)
         seen: set[int] = set()
         for name, weight in self._named_weights():
             if id(weight) in seen:

@@ -101,7 +101,7 @@ def shards_of(weight: Weight | None, places: Sequence[DeviceRef]) -> list[Any]:
     return [None] * len(places) if weight is None else weight.shard(places)
 
 
-_OWN = ("_local_names", "_shared_weights", "_tree_cache")
+_OWN = ("_local_names", "_shared_weights", "_tree_cache", "_whole")
 
 
 def shard_of(layer: L, **parts: Any) -> L:
@@ -113,6 +113,7 @@ def shard_of(layer: L, **parts: Any) -> L:
     for name, value in {**layer.__dict__, **parts}.items():
         if name not in _OWN:
             setattr(made, name, value)
+    made.__dict__["_whole"] = (layer,)  # which names the weights; no layer below this one
     return made
 
 

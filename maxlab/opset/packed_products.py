@@ -20,6 +20,7 @@ from maxlab.opset.kernel import Site
 from maxlab.opset.quantized import (
     FORMATS,
     HEADER,
+    called,
     dequantize_reference,
     random_blocks,
     require_bytes,
@@ -30,6 +31,8 @@ from maxlab.opset.rules import same_device
 
 COLUMNS = 16
 """Columns of a matrix of groups that a thread multiplies side by side."""
+STRIP = 64
+"""Left rows that meet a block while its numbers are there."""
 
 
 def _require_left(what: str, x: TensorType, right: Sequence[TensorType]) -> None:
@@ -110,34 +113,34 @@ def _blocks_kernel(at: Site) -> None:
     k = blocks * Poly.constant(form.elements)
     at.header(HEADER)
     n, m, count, stride = (at.size(s) for s in (columns, rows, blocks, size))
+    each, nbytes = form.elements, form.nbytes
     if at.target == "cuda":
-        text = f"""\
-const i64 row = i / {n}, column = i % {n};
-f32 sum = 0.0f;
-for (i64 b = 0; b < {count}; b++) {{
-  const f32 *x = x0 + (row * {count} + b) * {form.elements};
-  const u8 *w = x1 + column * {stride} + b * {form.nbytes};
-  f32 part = 0.0f;
-  for (int e = 0; e < {form.elements}; e++) part += x[e] * mx_{name.lower()}_element(w, e);
-  sum += part;
-}}
-y0[i] = sum;"""
+        text = called(
+            f"mx_matmul_blocks<mx_{name.lower()}_element>",
+            "y0 + i",
+            f"x0 + i / {n} * {count} * {each}",
+            f"x1 + i % {n} * {stride}",
+            count,
+            each,
+            nbytes,
+        )
         at.part(text, rows * columns, work=k)
         return
-    text = f"""\
-f32 numbers[{form.elements}];
-{at.along("j", "0", m)}
-  y0[j * {n} + i] = 0.0f;
-for (i64 b = 0; b < {count}; b++) {{
-  mx_dequantize_{name.lower()}(numbers, x1 + i * {stride} + b * {form.nbytes});
-  {at.along("j", "0", m, strip=1024)} {{
-    const f32 *RS x = x0 + (j * {count} + b) * {form.elements};
-    f32 part = 0.0f;
-    #pragma omp simd reduction(+ : part)
-    for (int e = 0; e < {form.elements}; e++) part += x[e] * numbers[e];
-    y0[j * {n} + i] += part;
-  }}
-}}"""
+    first = f"j * {STRIP}"
+    text = called(
+        "mx_matmul_blocks",
+        f"mx_dequantize_{name.lower()}",
+        each,
+        nbytes,
+        f"y0 + {first} * {n} + i",
+        n,
+        f"x1 + i * {stride}",
+        count,
+        f"x0 + {first} * {count} * {each}",
+        f"{m} - {first} < {STRIP} ? {m} - {first} : {STRIP}",
+    )
+    strips = at.size((rows + Poly.constant(STRIP - 1)).floordiv(Poly.constant(STRIP)))
+    text = at.along("j", "0", strips, strip=16) + " " + text
     at.part(text, columns, work=(rows + Poly.constant(2)) * k)
 
 
@@ -210,7 +213,7 @@ def _groups_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     x, words, scales = types
     what = "matmul_groups"
     _require_left(what, x, [words, scales])
-    if words.dtype is not DType.int32 or not scales.dtype.is_float():
+    if words.dtype is not DType.int32 or scales.dtype is not DType.float32:
         raise ArgumentTypeError(
             "ML738",
             f"{what}: words must be int32 and scales floats, got {words.dtype.name} and "
@@ -249,43 +252,36 @@ def _groups_magnitude(arrays: Sequence[Array], attrs: Attrs) -> Array:
 
 
 def _groups_kernel(at: Site) -> None:
-    x, _, scales = at.operands
     bits = at.attrs["bits"]
     k, n, size, per = _group([o.type for o in at.operands], bits)
-    rows = _rows(x.type)
-    many = size // per
-    value = f"((u32)x1[w * {n} + {{c}}] >> {bits} * e & {2**bits - 1}u)"
-    number = f"(f32)((i32){value} - {2 ** (bits - 1)})"
+    rows = _rows(at.operands[0].type)
+    shape = (k // size, size // per, bits)
+    at.header(HEADER)
     if at.target == "cuda":
-        text = f"""\
-const i64 row = i / {n}, column = i % {n};
-f32 sum = 0.0f;
-for (i64 g = 0; g < {k // size}; g++) {{
-  f32 part = 0.0f;
-  for (i64 w = g * {many}; w < (g + 1) * {many}; w++)
-    for (int e = 0; e < {per}; e++)
-      part += x0[row * {k} + w * {per} + e] * {number.format(c="column")};
-  sum += part * {scales.load(f"g * {n} + column")};
-}}
-y0[i] = sum;"""
+        column = f"i % {n}"
+        text = called(
+            "mx_matmul_groups",
+            "y0 + i",
+            f"x1 + {column}",
+            f"x2 + {column}",
+            f"x0 + i / {n} * {k}",
+            n,
+            *shape,
+        )
         at.part(text, rows * Poly.constant(n), work=Poly.constant(k))
         return
-    text = f"""\
-const i64 first = i * {COLUMNS}, some = {n} - first < {COLUMNS} ? {n} - first : {COLUMNS};
-{at.along("j", "0", at.size(rows), strip=16)} {{
-  f32 sum[{COLUMNS}] = {{0.0f}};
-  for (i64 g = 0; g < {k // size}; g++) {{
-    f32 part[{COLUMNS}] = {{0.0f}};
-    for (i64 w = g * {many}; w < (g + 1) * {many}; w++)
-      for (int e = 0; e < {per}; e++) {{
-        const f32 x = x0[j * {k} + w * {per} + e];
-        #pragma omp simd
-        for (i64 c = 0; c < some; c++) part[c] += x * {number.format(c="first + c")};
-      }}
-    for (i64 c = 0; c < some; c++) sum[c] += part[c] * {scales.load(f"g * {n} + first + c")};
-  }}
-  for (i64 c = 0; c < some; c++) y0[j * {n} + first + c] = sum[c];
-}}"""
+    first = f"i * {COLUMNS}"
+    text = called(
+        "mx_matmul_groups",
+        f"y0 + j * {n} + {first}",
+        f"x1 + {first}",
+        f"x2 + {first}",
+        f"x0 + j * {k}",
+        n,
+        f"{n} - {first} < {COLUMNS} ? {n} - {first} : {COLUMNS}",
+        *shape,
+    )
+    text = at.along("j", "0", at.size(rows), strip=16) + " " + text
     at.part(text, Poly.constant(-(-n // COLUMNS)), work=rows * Poly.constant(k * COLUMNS))
 
 
@@ -299,11 +295,11 @@ def _groups_checks(
 def _groups_samples() -> list[Sample]:
     rng = np.random.default_rng(9)
     found = []
-    for bits, kind in ((4, np.float16), (8, np.float32), (2, np.float64)):
+    for bits in (4, 8, 2):
         per, attrs = 32 // bits, {"bits": bits}
         k, n = 4 * per, 19
         words = rng.integers(-(2**31), 2**31, (k // per, n)).astype(np.int32)
-        scales = rng.uniform(-0.1, 0.1, (2, n)).astype(kind)
+        scales = rng.uniform(-0.1, 0.1, (2, n)).astype(np.float32)
 
         def left(*shape: int, k: int = k) -> Array:
             return rng.standard_normal((*shape, k)).astype(np.float32)

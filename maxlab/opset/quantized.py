@@ -205,6 +205,11 @@ def dequantize_reference(call: Call, w: Array) -> Array:
     return y.astype(np.float32).reshape(call.shapes[0])
 
 
+def called(function: str, *arguments: object) -> str:
+    """The statement that calls a function of a kernel's language."""
+    return f"{function}({', '.join(map(str, arguments))});"
+
+
 def _dequantize_kernel(at: Site) -> None:
     w, y = at.operands[0], at.results[0]
     name = at.attrs["encoding"]
@@ -212,7 +217,11 @@ def _dequantize_kernel(at: Site) -> None:
     at.header(HEADER)
     count = elements(w.type).floordiv(Poly.constant(form.nbytes))
     if at.target == "c":
-        text = f"mx_dequantize_{name.lower()}(y0 + i * {form.elements}, x0 + i * {form.nbytes});"
+        text = called(
+            f"mx_dequantize_{name.lower()}",
+            f"y0 + i * {form.elements}",
+            f"x0 + i * {form.nbytes}",
+        )
         at.part(text, count, work=Poly.constant(2 * form.elements))
         return
     place = f"i / {form.elements} * {form.nbytes}, (int)(i % {form.elements})"
@@ -324,7 +333,7 @@ def _qmatmul_kernel(at: Site) -> None:
         q = at.temporary(DType.int8, rows * blocks * per)
         d = at.temporary(DType.float32, rows * blocks)
         place = f"{q.name} + i * {form.elements}, {d.name} + i, x0 + i * {form.elements}"
-        at.part(f"mx_quantize_{form.elements}({place});", rows * blocks, name="quantize")
+        at.part(called(f"mx_quantize_{form.elements}", place), rows * blocks, name="quantize")
         groups = (columns + Poly.constant(WARPS - 1)).floordiv(Poly.constant(WARPS))
         text = f"mx_qmatmul<MX_{name}>(y0, x1, {q.name}, {d.name}, i, {m}, {n}, {count}, {stride});"
         at.part(text, groups, block=True, threads=32 * WARPS, work=rows * k)

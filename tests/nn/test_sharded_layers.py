@@ -207,6 +207,20 @@ def test_shards_of_conv2d_are_channels(permute: bool) -> None:
         assert largest(graph) == 2 * 3 * 3 * 2
 
 
+def test_shards_are_named_by_the_whole_layer() -> None:
+    refs = [DeviceRef.CPU(0), DeviceRef.CPU(1)]
+    mlp = nn.MLP(F32, None, 4, 6, refs)
+    mlp.sharding_strategy = ShardingStrategy.rowwise(2)
+    first, second = mlp.shard(refs)
+    graph = Graph(
+        "g",
+        lambda x: first(x) + ops.transfer_to(second(ops.transfer_to(x, refs[1])), refs[0]),
+        [TensorType(F32, ["n", 4], refs[0])],
+    )
+    found = [op.attrs["of"] for op in graph.function if op.name == "mo.constant.external"]
+    assert sorted(found) == sorted(2 * list(mlp.state_dict()))
+
+
 def test_norms_are_replicated() -> None:
     refs = [DeviceRef.CPU(0), DeviceRef.CPU(1)]
     for layer in (nn.LayerNorm(4, [CPU], F32), nn.RMSNorm(4, F32, weight_offset=1.0)):

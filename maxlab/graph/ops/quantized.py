@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import staged, tensor
+from maxlab.graph.build import cast, staged, tensor
 from maxlab.graph.quantization import QuantizationConfig, QuantizationEncoding
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.opset.quantized import FORMATS, PRODUCTS
@@ -203,6 +204,8 @@ def matmul_groups(
         tensor(x, f"matmul_groups: {name}")
         for x, name in ((lhs, "lhs"), (words, "words"), (scales, "scales"))
     ]
+    if operands[2].dtype.is_float():
+        operands[2] = cast(operands[2], DType.float32)
     return add_op("matmul_groups", operands, bits=bits)
 
 
