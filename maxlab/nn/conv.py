@@ -119,8 +119,8 @@ class Conv1D(_Conv):
 
     @fitting(
         "ML972",
-        "nn.Conv1D(kernel_size, in_channels, out_channels, dtype, permute=True), or for a filter "
-        "of your own nn.Conv1DV1(filter, bias)",
+        "nn.Conv1D(kernel_size=3, in_channels=3, out_channels=8, dtype='float32'), and for a "
+        "filter that is there Conv1DV1",
     )
     def __init__(
         self,
@@ -206,7 +206,7 @@ class Conv2d(_Conv):
     padding: tuple[int, int, int, int]
     dilation: tuple[int, int]
 
-    @fitting("ML972", "nn.Conv2d(kernel_size, in_channels, out_channels, dtype, permute=True)")
+    @fitting("ML972", "nn.Conv2d(kernel_size=3, in_channels=3, out_channels=8, dtype='float32')")
     def __init__(
         self,
         kernel_size: int | tuple[int, int],
@@ -335,9 +335,7 @@ class Conv3D(_Conv):
     padding: tuple[int, int, int, int, int, int]
     dilation: tuple[int, int, int]
 
-    @fitting(
-        "ML972", "nn.Conv3D(depth, height, width, in_channels, out_channels, dtype, permute=True)"
-    )
+    @fitting("ML972", "nn.Conv3D(3, 3, 3, in_channels=3, out_channels=8, dtype='float32')")
     def __init__(
         self,
         depth: int,

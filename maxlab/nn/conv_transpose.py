@@ -15,7 +15,7 @@ from maxlab.nn.module import Module
 from maxlab.nn.windows import require_image
 from maxlab.opset.windows import require_counts
 
-_ORDER = "length, in_channels, out_channels, dtype, permute=True"
+_ORDER = "length=4, in_channels=16, out_channels=8, dtype='float32'"
 
 
 def _of_image(what: str, name: str, value: int | tuple[int, ...], least: int) -> tuple[int, int]:

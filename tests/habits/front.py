@@ -201,7 +201,7 @@ LAYERS = rows(
     ("nn.Sequential(nn.Dropout(0.1), nn.Softmax(dim=-1), nn.Flatten())(u).shape", "('n', 4)"),
     ("linear.to('cpu') is linear", "True"),
     ("linear.cpu()", Refused("ML964", "module.to('cpu')")),
-    ("nn.Conv2d(3, 8, 3)", Refused("ML972", "in_channels, out_channels, dtype")),
+    ("nn.Conv2d(3, 8, 3)", Refused("ML972", "nn.Conv2d")),
     ("nn.Conv1d", Refused("ML972", "nn.Conv1D")),
     ("nn.BatchNorm2d(3)", Refused("ML964", "ops.batch_norm")),
     ("nn.MaxPool2d(2)", Refused("ML964", "ops.max_pool2d")),
