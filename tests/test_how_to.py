@@ -27,6 +27,7 @@ PAGES = {
     "how-to/profile-a-model.md": 5,
     "how-to/read-what-the-compiler-did.md": 7,
     "how-to/run-on-a-gpu.md": 3,
+    "how-to/use-layers.md": 7,
     "how-to/use-several-devices.md": 6,
     "how-to/watch-a-gpu.md": 3,
     "how-to/change-a-graph.md": 5,

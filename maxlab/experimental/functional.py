@@ -34,7 +34,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 _PLAIN = (bool, int, str, type(None), type(...), DType, DeviceRef)
 _WITHOUT = frozenset(
-    {"call", "cond", "while_loop", "print", "inplace_custom", "allgather", "random"}
+    {"call", "cond", "while_loop", "print", "watch", "inplace_custom", "allgather", "random"}
 )
 """Functions of ``graph.ops`` that say what a graph does when it runs: tensors have Python there."""
 

@@ -25,6 +25,8 @@ Given = Literal["", "device", "devices", "nothing"]
 
 _FOLLOWS: Final = re.compile(r"[Tt]he size of the (last|second|first) dim of (?:the )?input")
 _ALIAS: Final = re.compile(r"^``(\w+)``, as PyTorch calls it")
+_UNTYPED: Final = re.compile("Any|Callable|Quantization|Config")
+"""Annotations of what no field can hold."""
 _AXES: Final = {"last": -1, "second": 1, "first": 0}
 LAYERS: Final = "layers"
 """The kind of field for a list of layers."""
@@ -129,7 +131,7 @@ def _blank(parameter: inspect.Parameter, hint: str) -> Blank:
     given: Given = ""
     if "DeviceRef" in wants:
         given = "devices" if "Sequence" in wants else "device"
-    elif "Any" in wants or "Callable" in wants or _ALIAS.match(hint):
+    elif _UNTYPED.search(wants) or _ALIAS.match(hint):
         given = "nothing"
     elif "DType" in wants:
         kind = "dtype"

@@ -9,8 +9,11 @@ from maxlab.graph import ops as functional
 from maxlab.nn import (
     attention,
     comm,
+    conv,
+    conv_transpose,
     embedding,
     float8_config,
+    hooks,
     layer,
     linear,
     norm,
@@ -29,8 +32,21 @@ from maxlab.nn.activations import (
     Tanh,
 )
 from maxlab.nn.calls import Layer, add_layer_hook, clear_hooks, layer_hooks
-from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2
-from maxlab.nn.linear import MLP, MLPV1, Linear, LinearV1
+from maxlab.nn.clamp import clamp
+from maxlab.nn.conv import Conv1D, Conv1DV1, Conv2d, Conv2dV1, Conv3D, Conv3DV1
+from maxlab.nn.conv_transpose import ConvTranspose1d, WeightNormConvTranspose1d
+from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2, VocabParallelEmbedding
+from maxlab.nn.hooks import PrintHook
+from maxlab.nn.linear import (
+    MLP,
+    MLPV1,
+    ColumnParallelLinear,
+    GPTQLinear,
+    GPTQLinearV1,
+    Linear,
+    LinearV1,
+    QLinearV1,
+)
 from maxlab.nn.lists import LayerList, Sequential
 from maxlab.nn.module import Module, Shardable, recursive_named_layers
 from maxlab.nn.norm import (
@@ -63,25 +79,43 @@ __all__ = [
     "Shardable",
     "Linear",
     "MLP",
+    "ColumnParallelLinear",
+    "GPTQLinear",
     "Embedding",
+    "VocabParallelEmbedding",
     "LayerNorm",
     "RMSNorm",
     "GroupNorm",
     "ConstantLayerNorm",
+    "Conv1D",
+    "Conv2d",
+    "Conv3D",
+    "ConvTranspose1d",
+    "WeightNormConvTranspose1d",
+    "clamp",
+    "PrintHook",
     "add_layer_hook",
     "clear_hooks",
     "layer_hooks",
     "recursive_named_layers",
+    "Conv1DV1",
+    "Conv2dV1",
+    "Conv3DV1",
     "EmbeddingV1",
     "EmbeddingV2",
+    "GPTQLinearV1",
     "LayerNormV1",
     "LinearV1",
     "MLPV1",
+    "QLinearV1",
     "RMSNormV1",
     "attention",
     "comm",
+    "conv",
+    "conv_transpose",
     "embedding",
     "float8_config",
+    "hooks",
     "layer",
     "linear",
     "norm",
@@ -110,20 +144,18 @@ _INSTEAD = {
     ),
 }
 _INSTEAD |= {name: f"nn.rotary_embedding.{name}" for name in rotary_embedding.__all__}
-_CONVOLUTIONS = {"Conv1d": "conv2d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
+_CONVOLUTIONS = {"Conv1d": "Conv1D", "Conv3d": "Conv3D"}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Raises the error for a layer that is not there, with the layer to use instead."""
-        op = _CONVOLUTIONS.get(name)
-        if op is not None:
+        other = _CONVOLUTIONS.get(name)
+        if other is not None:
             raise MissingNameError(
                 "ML972",
-                f"there is no layer nn.{name} in this version, in PyTorch's order of arguments or "
-                "another",
-                fix=f"in the layer's forward: ops.{op}(x, weight), with images [n, height, width, "
-                "channels] and filters [height, width, in, out], or the layouts of PyTorch: "
-                "input_layout=ConvInputLayout.NCHW, filter_layout=FilterLayout.FCRS",
+                f"there is no layer nn.{name}, as nn.{other} takes other arguments than PyTorch's",
+                fix=f"write nn.{other}(…, dtype, permute=True), whose arguments begin with the "
+                "window; permute=True takes the inputs and the weights of PyTorch",
             )
         raise missing("nn", name, __all__, _INSTEAD)

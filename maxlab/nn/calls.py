@@ -260,6 +260,32 @@ def add_layer_hook(fn: Hook) -> None:
         graph.state[_HOOKS] = [*graph.state.get(_HOOKS, ()), fn]
 
 
+def remove_layer_hook(fn: Hook) -> None:
+    """Remove ``fn`` from the hooks of all graphs, and from those of the graph that is being built.
+
+    A hook that is not there is none to remove.
+
+    Args:
+        fn: A function that ``add_layer_hook`` added.
+
+    Example:
+        >>> from maxlab import nn
+        >>> hook = lambda layer, args, kwargs, outputs: print(type(layer).__name__)
+        >>> nn.add_layer_hook(hook)
+        >>> nn.layer.remove_layer_hook(hook)
+    """
+    _everywhere[:] = [hook for hook in _everywhere if hook is not fn]
+    graph = current()
+    if graph is not None and _HOOKS in graph.state:
+        graph.state[_HOOKS] = [hook for hook in graph.state[_HOOKS] if hook is not fn]
+
+
+def running_path() -> str:
+    """The path in the graph of the layer whose call is running; empty for a root, or for none."""
+    visit = _visit.get()
+    return "" if visit is None else visit.path
+
+
 def clear_hooks() -> None:
     """Remove the hooks of all graphs, and those of the graph that is being built."""
     _everywhere.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxlab.nn.calls import Layer, add_layer_hook, clear_hooks, layer_hooks
+from maxlab.nn.calls import Layer, add_layer_hook, clear_hooks, layer_hooks, remove_layer_hook
 from maxlab.nn.lists import LayerList
 from maxlab.nn.module import Module, Shardable, recursive_named_layers
 
@@ -19,4 +19,5 @@ __all__ = [
     "clear_hooks",
     "layer_hooks",
     "recursive_named_layers",
+    "remove_layer_hook",
 ]

@@ -228,7 +228,9 @@ class Module(Layer):
 
     def _name_weights(self, graph: Builder[Any]) -> None:
         """Name the weights that no state dict has named, as this module is called as a whole
-        model."""
+        model. Of a shard it is the whole layer that does."""
+        for whole in self.__dict__.get("_whole", ()):
+            whole._name_weights(graph)
         seen: set[int] = set()
         for name, weight in self._named_weights():
             if id(weight) in seen:
@@ -314,9 +316,8 @@ class Module(Layer):
 
         Args:
             state_dict: Arrays (NumPy, DLPack or ``driver.Tensor``) or ``WeightData`` by full name.
-            override_quantization_encoding: Whether a weight takes the encoding of its value;
-                quantised weights cannot be used in this version, so values with an encoding are an
-                error either way.
+            override_quantization_encoding: Whether a packed weight takes the encoding of its
+                value, which may also be numbers, and with it dtype and shape.
             weight_alignment: The alignment in bytes that each weight gets; None keeps each weight's
                 own, which is that of its dtype when it has none.
             strict: Whether missing and unexpected names are errors. They are ignored when False.
@@ -324,8 +325,8 @@ class Module(Layer):
         Raises:
             ModuleError: ML706, names are missing or unexpected; ML707, another shape or dtype than
                 the weight's; ML708, a value that is not aligned or not contiguous; ML709, a
-                quantised value; ML710, something that is not an array; ML711, different values for
-                one weight that has two names.
+                value of another encoding; ML710, something that is not an array; ML711, different
+                values for one weight that has two names.
 
         Example:
             >>> import numpy as np
@@ -354,7 +355,7 @@ class Module(Layer):
             if weight_alignment is not None:
                 weight.align = weight_alignment
             if name in values:
-                slot.value = values[name]
+                values[name].put(weight)
 
     def set_shared_weight(self, name: str, weight: Weight) -> None:
         """Make ``weight``, which another module owns, the attribute ``name`` of this one.

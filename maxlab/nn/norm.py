@@ -10,12 +10,13 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ShapeError
-from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
+from maxlab.graph import DeviceRef, ShardingStrategy, TensorValue, TensorValueLike, Weight, ops
 from maxlab.graph.operands import as_dtype
 from maxlab.habits import fitting
 from maxlab.nn.calls import Layer
-from maxlab.nn.linear import check_size, first_device, no_shards
+from maxlab.nn.dense import check_size, first_device
 from maxlab.nn.module import Module
+from maxlab.nn.sharding import axes_cut, no_shards, places_of, shard_of, shards_of, unfit
 
 
 def _positive(what: str, eps: float) -> float:
@@ -97,21 +98,36 @@ class LayerNorm(Module):
         return ops.layer_norm(input, gamma, beta, self.eps)
 
     @property
-    def sharding_strategy(self) -> Any:
-        """How the weight is cut into shards; None when it is not."""
+    def sharding_strategy(self) -> ShardingStrategy | None:
+        """How the layer is cut into shards; None when it is not. It is only replicated: a part of a
+        row has another mean.
+
+        Raises:
+            GraphError: ML381, what is set is no ``ShardingStrategy``.
+            ModuleError: ML719, what is set cuts the weight.
+        """
         return self.weight.sharding_strategy
 
     @sharding_strategy.setter
-    def sharding_strategy(self, strategy: Any) -> None:
+    def sharding_strategy(self, strategy: ShardingStrategy | None) -> None:
+        if axes_cut(self.weight, strategy):
+            raise unfit("LayerNorm", strategy, "use ShardingStrategy.replicate")
         self.weight.sharding_strategy = strategy
+        if self.bias is not None:
+            self.bias.sharding_strategy = strategy
 
     def shard(self, devices: Iterable[DeviceRef]) -> Sequence[LayerNorm]:
-        """The layer cut for several devices.
+        """The layer on each device, in their order.
 
         Raises:
-            ModuleError: ML719, it has no sharding strategy; none can be set in this version.
+            ModuleError: ML719, the layer has no sharding strategy.
+            GraphError: ML796 (a ValueError), the strategy makes another number of shards.
         """
-        raise no_shards("LayerNorm", devices)
+        places = places_of(devices)
+        if self.sharding_strategy is None:
+            raise no_shards("LayerNorm", places)
+        parts = zip(places, self.weight.shard(places), shards_of(self.bias, places), strict=True)
+        return [shard_of(self, devices=[p], weight=weight, bias=bias) for p, weight, bias in parts]
 
 
 class ConstantLayerNorm(Module):
@@ -234,21 +250,33 @@ class RMSNorm(Module):
         )
 
     @property
-    def sharding_strategy(self) -> Any:
-        """How the weight is cut into shards; None when it is not."""
+    def sharding_strategy(self) -> ShardingStrategy | None:
+        """How the layer is cut into shards; None when it is not. It is only replicated: a part of a
+        row has another mean.
+
+        Raises:
+            GraphError: ML381, what is set is no ``ShardingStrategy``.
+            ModuleError: ML719, what is set cuts the weight.
+        """
         return self.weight.sharding_strategy
 
     @sharding_strategy.setter
-    def sharding_strategy(self, strategy: Any) -> None:
+    def sharding_strategy(self, strategy: ShardingStrategy | None) -> None:
+        if axes_cut(self.weight, strategy):
+            raise unfit("RMSNorm", strategy, "use ShardingStrategy.replicate")
         self.weight.sharding_strategy = strategy
 
     def shard(self, devices: Iterable[DeviceRef]) -> Sequence[RMSNorm]:
-        """The layer cut for several devices.
+        """The layer on each device, in their order.
 
         Raises:
-            ModuleError: ML719, it has no sharding strategy; none can be set in this version.
+            ModuleError: ML719, the layer has no sharding strategy.
+            GraphError: ML796 (a ValueError), the strategy makes another number of shards.
         """
-        raise no_shards("RMSNorm", devices)
+        places = places_of(devices)
+        if self.sharding_strategy is None:
+            raise no_shards("RMSNorm", places)
+        return [shard_of(self, weight=weight) for weight in self.weight.shard(places)]
 
 
 def _same_last(what: str, x: TensorValue, weight: TensorValue) -> None:

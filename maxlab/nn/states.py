@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError, ModuleError
 from maxlab.graph import Shape, StaticDim, Weight
+from maxlab.graph.quantization import QuantizationEncoding
 
 _SLOT = "_module_slot"
 
@@ -135,20 +137,35 @@ def _dtype(value: Any) -> DType:
     return DType.from_numpy(np.dtype(dtype))
 
 
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A value that fits a weight, and the weight's facts that it brings along."""
+
+    value: Any
+    dtype: DType
+    shape: Shape
+    encoding: QuantizationEncoding | None
+
+    def put(self, weight: Weight) -> None:
+        """Let ``weight`` be as the value is."""
+        if (weight.quantization_encoding, weight.dtype) != (self.encoding, self.dtype):
+            weight.quantization_encoding = self.encoding
+            weight.dtype = self.dtype
+            weight.shape = self.shape
+        slot_of(weight).value = self.value
+
+
 def checked(
     name: str, weight: Weight, value: Any, alignment: int | None, override_encoding: bool
-) -> Any:
+) -> Fitted:
     """``value``, when it fits ``weight``; its shape may lose or gain a 1."""
+    kind, wanted, encoding = weight.dtype, weight.shape, weight.quantization_encoding
     if _is_data(value):
-        encoding = value.quantization_encoding
-        if encoding is not None:
-            raise ModuleError(
-                "ML709",
-                f"{name!r}: the value is quantised ({encoding}), the weight is not",
-                fix="quantised weights cannot be used in this version: dequantise the value first"
-                if override_encoding
-                else "dequantise the value first",
-            )
+        found = value.quantization_encoding
+        if found is not encoding:
+            _require_override(name, found, encoding, override_encoding)
+            kind = DType.uint8 if found is not None else value.dtype
+            wanted, encoding = _shape_as(wanted, encoding, found), found
         value = value.data
     if isinstance(value, (bool, int, float, list, tuple)) or not (
         hasattr(value, "__dlpack__") or isinstance(value, np.ndarray)
@@ -163,25 +180,60 @@ def checked(
     except (MaxlabError, TypeError) as error:
         raise ModuleError("ML710", f"{name!r}: {error}") from error
     shape = tuple(int(size) for size in value.shape)
-    if dtype is not weight.dtype:
+    if dtype is not kind:
         raise ModuleError(
             "ML707",
-            f"{name!r}: the value is {dtype.name}, expected {weight.dtype.name}",
-            fix=f"convert it: value.astype({str(weight.dtype.ml_numpy)!r})",
+            f"{name!r}: the value is {dtype.name}, expected {kind.name}",
+            fix=f"convert it: value.astype({str(kind.ml_numpy)!r})"
+            if encoding is None
+            else f"pass the bytes of {encoding.value}, as a GGUF file has them",
         )
-    if not _fits(shape, weight.shape):
-        if [*shape] not in ([], [1]) or list(weight.shape) not in ([], [1]):
+    if not _fits(shape, wanted):
+        if [*shape] not in ([], [1]) or list(wanted) not in ([], [1]):
             raise ModuleError(
                 "ML707",
                 f"{name!r}: the value has the shape {list(shape)}, expected "
-                f"[{', '.join(map(str, weight.shape))}]",
+                f"[{', '.join(map(str, wanted))}]",
                 fix="transpose or reshape it"
-                if sorted(shape) == sorted(weight.shape.static_dims)
+                if sorted(shape) == sorted(wanted.static_dims)
                 else None,
             )
-        value = _host(value).reshape([int(dim) for dim in weight.shape])
+        value = _host(value).reshape([int(dim) for dim in wanted])
     _check_memory(name, value, alignment or weight.align or dtype.align)
-    return value
+    return Fitted(value, dtype, wanted, encoding)
+
+
+def _require_override(name: str, found: Any, wanted: Any, override: bool) -> None:
+    """Raises unless a weight that is packed as ``wanted`` may become as the data is.
+
+    Raises:
+        ModuleError: ML709, it is not packed, or its encoding is not to be overridden, or the
+            encoding of the data has no blocks.
+    """
+    blocks = found is None or (isinstance(found, QuantizationEncoding) and found.is_gguf)
+    if override and blocks and wanted is not None and wanted.is_gguf:
+        return
+    data, weight = (
+        "not quantised" if e is None else f"quantised ({getattr(e, 'value', e)})"
+        for e in (found, wanted)
+    )
+    fix = "dequantise the value first, or give the layer a quantization_encoding"
+    if wanted is not None:
+        fix = "pass override_quantization_encoding=True, or a value of the encoding of the weight"
+    raise ModuleError("ML709", f"{name!r}: the value is {data}, the weight is {weight}", fix=fix)
+
+
+def _shape_as(
+    shape: Shape, encoding: QuantizationEncoding | None, other: QuantizationEncoding | None
+) -> Shape:
+    """The shape of a weight of the encoding ``other`` that holds as many numbers as one of
+    ``shape``, of ``encoding``, does."""
+    last = shape[-1]
+    if encoding is not None:
+        last = last // encoding.block_size * encoding.elements_per_block
+    if other is not None:
+        last = last // other.elements_per_block * other.block_size
+    return Shape([*shape[:-1], last])
 
 
 def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:

@@ -12,7 +12,7 @@ the buffer in place.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -225,6 +225,16 @@ def _print_call(op: Op) -> HostCall:
     return HostCall("print", "print", f"print({shown_as!r})", run)
 
 
+def watch_call(label: str, dtype: DType, fn: Callable[[Array], object]) -> HostCall:
+    """A call that gives ``fn`` a copy of a tensor of ``dtype`` when a model runs."""
+
+    def run(addresses: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        if not is_silent():
+            fn(_array_at(addresses[0], dtype, shapes[0]).copy())
+
+    return HostCall("watch", "watch", f"watch({label!r})", run)
+
+
 def _array_at(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
     import ctypes
 
@@ -246,6 +256,19 @@ define(
     infer=_print_infer,
     reference=lambda call, *arrays: [],
     host=_print_call,
+    effect="print",
+    cost=_nothing,
+)
+
+define(
+    "watch",
+    "host",
+    "effect",
+    "Gives a tensor to a function of Python while the model runs.",
+    attrs={"call": Attribute("function")},
+    infer=_print_infer,
+    reference=lambda call, *arrays: [],
+    host=lambda op: op.attrs["call"],
     effect="print",
     cost=_nothing,
 )

@@ -144,7 +144,7 @@ def quantized_left(x: Array, name: str) -> tuple[Array, Array]:
 
 
 # ---------------------------------------------------------------- types
-def _bytes_of(what: str, type: TensorType, name: str) -> None:
+def require_bytes(what: str, type: TensorType, name: str) -> None:
     """Raises unless ``type`` can be rows of blocks.
 
     Raises:
@@ -174,14 +174,16 @@ def _bytes_of(what: str, type: TensorType, name: str) -> None:
         )
 
 
-def _same(left: Poly, right: Poly, message: str) -> list[Check]:
+def same_size(left: Poly, right: Poly, message: str) -> list[Check]:
+    """The check that two sizes are equal; none where they are known to be."""
     gap = right - left
     return [] if gap.is_constant and not gap.value else [Check(left, "==", right, message)]
 
 
-def _whole(size: Poly, part: int, message: str) -> list[Check]:
+def whole_blocks(size: Poly, part: int, message: str) -> list[Check]:
+    """The check that ``size`` is a multiple of ``part``; none where it is known to be."""
     unit = Poly.constant(part)
-    return _same(size.floordiv(unit) * unit, size, message)
+    return same_size(size.floordiv(unit) * unit, size, message)
 
 
 # ---------------------------------------------------------------- dequantize
@@ -189,7 +191,7 @@ def _dequantize_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     (w,) = types
     name = attrs["encoding"]
     form = FORMATS[name]
-    _bytes_of("dequantize", w, name)
+    require_bytes("dequantize", w, name)
     last = w.shape[-1] // form.nbytes * form.elements
     return [TensorType(DType.float32, [*w.shape[:-1], last], w.device)]
 
@@ -203,6 +205,11 @@ def dequantize_reference(call: Call, w: Array) -> Array:
     return y.astype(np.float32).reshape(call.shapes[0])
 
 
+def called(function: str, *arguments: object) -> str:
+    """The statement that calls a function of a kernel's language."""
+    return f"{function}({', '.join(map(str, arguments))});"
+
+
 def _dequantize_kernel(at: Site) -> None:
     w, y = at.operands[0], at.results[0]
     name = at.attrs["encoding"]
@@ -210,7 +217,11 @@ def _dequantize_kernel(at: Site) -> None:
     at.header(HEADER)
     count = elements(w.type).floordiv(Poly.constant(form.nbytes))
     if at.target == "c":
-        text = f"mx_dequantize_{name.lower()}(y0 + i * {form.elements}, x0 + i * {form.nbytes});"
+        text = called(
+            f"mx_dequantize_{name.lower()}",
+            f"y0 + i * {form.elements}",
+            f"x0 + i * {form.nbytes}",
+        )
         at.part(text, count, work=Poly.constant(2 * form.elements))
         return
     place = f"i / {form.elements} * {form.nbytes}, (int)(i % {form.elements})"
@@ -222,7 +233,7 @@ def _dequantize_checks(
 ) -> list[Check]:
     form = FORMATS[attrs["encoding"]]
     message = f"dequantize: the last dim is not a multiple of {form.nbytes} bytes"
-    return _whole(operands[0].shape[-1].poly, form.nbytes, message)
+    return whole_blocks(operands[0].shape[-1].poly, form.nbytes, message)
 
 
 def _dequantize_samples() -> list[Sample]:
@@ -260,7 +271,7 @@ def _qmatmul_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
             f"qmatmul: operands of rank {x.rank} and {w.rank}, expected 1 or more and 2",
             fix="the right operand is a matrix [n, bytes of a row], the left one [..., k]",
         )
-    _bytes_of("qmatmul", w, name)
+    require_bytes("qmatmul", w, name)
     same_device("qmatmul", types)
     k, size = x.shape[-1], w.shape[-1]
     have = size // form.nbytes * form.elements
@@ -322,7 +333,7 @@ def _qmatmul_kernel(at: Site) -> None:
         q = at.temporary(DType.int8, rows * blocks * per)
         d = at.temporary(DType.float32, rows * blocks)
         place = f"{q.name} + i * {form.elements}, {d.name} + i, x0 + i * {form.elements}"
-        at.part(f"mx_quantize_{form.elements}({place});", rows * blocks, name="quantize")
+        at.part(called(f"mx_quantize_{form.elements}", place), rows * blocks, name="quantize")
         groups = (columns + Poly.constant(WARPS - 1)).floordiv(Poly.constant(WARPS))
         text = f"mx_qmatmul<MX_{name}>(y0, x1, {q.name}, {d.name}, i, {m}, {n}, {count}, {stride});"
         at.part(text, groups, block=True, threads=32 * WARPS, work=rows * k)
@@ -390,9 +401,9 @@ def _qmatmul_checks(
     form = FORMATS[name]
     k, size = operands[0].shape[-1].poly, operands[1].shape[-1].poly
     message = f"qmatmul: a row of the right operand is not a multiple of {form.nbytes} bytes"
-    found = _whole(size, form.nbytes, message)
+    found = whole_blocks(size, form.nbytes, message)
     have = size.floordiv(Poly.constant(form.nbytes)) * Poly.constant(form.elements)
-    return found + _same(k, have, "qmatmul: the inner dims differ")
+    return found + same_size(k, have, "qmatmul: the inner dims differ")
 
 
 def random_blocks(

@@ -310,6 +310,14 @@ CALLS: dict[str, Good] = {
         "encoding": QuantizationEncoding.Q4_0, "config": None,
         "lhs": ops.broadcast_to(s.x[0:1, 0:1], [1, 64]), "*rhs": (np.zeros((2, 36), np.uint8),),
     },
+    "matmul_blocks": lambda s: {
+        "encoding": QuantizationEncoding.Q5_K, "lhs": ops.broadcast_to(s.x[0:1, 0:1], [1, 256]),
+        "rhs": np.zeros((2, 176), np.uint8),
+    },
+    "matmul_groups": lambda s: {
+        "lhs": ops.broadcast_to(s.x[0:1, 0:1], [1, 64]), "words": np.zeros((8, 2), np.int32),
+        "scales": np.zeros((2, 2), np.float16), "bits": 4,
+    },
     "flatten": lambda s: {"x": s.x, "start_dim": 0, "end_dim": -1},
     "fold": lambda s: {
         "input": s.cube, "output_size": (3, 3), "kernel_size": (2, 2), "stride": 1,
@@ -330,6 +338,7 @@ CALLS: dict[str, Good] = {
     "pad": lambda s: {"input": s.x, "paddings": [0, 0, 1, 1], "mode": "constant", "value": 0},
     "permute": lambda s: {"x": s.x, "dims": [1, 0]},
     "print": lambda s: {"value": s.x, "label": "x"},
+    "watch": lambda s: {"value": s.x, "fn": len, "label": "x"},
     "range": _range,
     "rebind": lambda s: {"x": s.x, "shape": ("m", 4), "message": "as many", "layout": None},
     "repeat_interleave": lambda s: {"x": s.x, "repeats": 2, "axis": 0, "out_dim": None},

@@ -74,7 +74,10 @@ def test_every_layer_that_adds_something_is_offered() -> None:
     classes = [one for one in known if isinstance(one, type) and issubclass(one, nn.Module)]
     modules = {one.__name__ for one in classes} - {"Module"}
     nothing = {"Identity", "Dropout", "LayerList"}
-    assert {name.removeprefix("nn.") for name in placed()} == modules - nothing
+    several = {"ColumnParallelLinear", "VocabParallelEmbedding", "GPTQLinear"}
+    windows = {"Conv1D", "Conv2d", "Conv3D", "ConvTranspose1d", "WeightNormConvTranspose1d"}
+    not_yet = several | windows  # their sizes follow from no input, and their dtype has no default
+    assert {name.removeprefix("nn.") for name in placed()} == modules - nothing - not_yet
     assert set(placed()) == set(HAND)
     for offer in layers.layers().values():
         for blank in offer.typed:

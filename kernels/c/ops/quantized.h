@@ -80,6 +80,45 @@ INL void mx_dequantize_q6_k(f32 *RS y, const u8 *RS w) {
 }
 // @end
 
+// @section q_products needs q_dequantize
+/* y[j * n] = left row j, of x, times a row of weights, for each of `rows` left rows.  `numbers` reads a block of `each`
+ * elements from `size` bytes. */
+INL void mx_matmul_blocks(void (*numbers)(f32 *RS, const u8 *RS), i64 each, i64 size, f32 *RS y, i64 n,
+                          const u8 *RS w, i64 blocks, const f32 *RS x, i64 rows) {
+  f32 v[256];
+  for (i64 j = 0; j < rows; j++) y[j * n] = 0.0f;
+  for (i64 b = 0; b < blocks; b++) {
+    numbers(v, w + b * size);
+    for (i64 j = 0; j < rows; j++) {
+      const f32 *RS left = x + (j * blocks + b) * each;
+      f32 sum = 0.0f;
+      #pragma omp simd reduction(+ : sum)
+      for (i64 e = 0; e < each; e++) sum += left[e] * v[e];
+      y[j * n] += sum;
+    }
+  }
+}
+/* A left row times up to 16 columns of a matrix of `bits` a number.  A group has `many` words, which lie n apart, and one
+ * scale for each column; numbers lie around the middle of their range. */
+INL void mx_matmul_groups(f32 *RS y, const i32 *RS w, const f32 *RS s, const f32 *RS x, i64 n, i64 columns,
+                          i64 groups, i64 many, int bits) {
+  const u32 mask = (1u << bits) - 1u;
+  const i32 middle = 1 << (bits - 1);
+  f32 sum[16] = {0.0f};
+  for (i64 g = 0; g < groups; g++, s += n) {
+    f32 part[16] = {0.0f};
+    for (i64 m = 0; m < many; m++, w += n)
+      for (int at = 0; at < 32; at += bits) {
+        const f32 left = *x++;
+        #pragma omp simd
+        for (i64 c = 0; c < columns; c++) part[c] += left * (f32)((i32)((u32)w[c] >> at & mask) - middle);
+      }
+    for (i64 c = 0; c < columns; c++) sum[c] += part[c] * s[c];
+  }
+  for (i64 c = 0; c < columns; c++) y[c] = sum[c];
+}
+// @end
+
 // @section q_left needs f16
 /* A block of 32 floats as Q8_0 has it: q, rounded with halves away from zero, and d as a float16.  `offset` is what the
  * right side subtracts from its numbers: s = -offset * (the sum of q). */

@@ -6,6 +6,8 @@
  *       for a block of threads: each of its warps makes one column of y[m, n], that of row group * warps + warp of w,
  *       whose rows are `stride` bytes apart.  The lanes of a warp take pieces of 32 elements, multiply them with up to 4
  *       left rows by __dp4a, and add their sums by shuffles.
+ *   mx_matmul_blocks<E>(y, ...)     for a thread: a left row of floats times a row of blocks, whose elements E reads
+ *   mx_matmul_groups(y, ...)        the same for a column of words of a few bits a number, with a scale for each group
  *
  * Integers are multiplied and added exactly, and scaled in float.
  */
@@ -157,4 +159,28 @@ MX_INLINE void mx_qmatmul(f32 *y, const u8 *w, const i8 *q, const f32 *d, i64 gr
       if (lane == 0 && first + r < m) y[(first + r) * n + column] = sum[r];
     }
   }
+}
+
+/* ---- floats on the left -------------------------------------------------------------------------------------------- */
+template <f32 (*E)(const u8 *, int)>
+MX_INLINE void mx_matmul_blocks(f32 *y, const f32 *x, const u8 *w, i64 blocks, int each, int size) {
+  f32 sum = 0.0f;
+  for (i64 b = 0; b < blocks; b++, w += size) {
+    f32 part = 0.0f;
+    for (int e = 0; e < each; e++) part += *x++ * E(w, e);
+    sum += part;
+  }
+  *y = sum;
+}
+MX_INLINE void mx_matmul_groups(f32 *y, const i32 *w, const f32 *s, const f32 *x, i64 n, i64 groups, i64 many, int bits) {
+  const u32 mask = (1u << bits) - 1u;
+  const i32 middle = 1 << (bits - 1);
+  f32 sum = 0.0f;
+  for (i64 g = 0; g < groups; g++, s += n) {
+    f32 part = 0.0f;
+    for (i64 m = 0; m < many; m++, w += n)
+      for (int at = 0; at < 32; at += bits) part += *x++ * (f32)((i32)((u32)*w >> at & mask) - middle);
+    sum += part * *s;
+  }
+  *y = sum;
 }

@@ -375,11 +375,11 @@ def _collected(op: Op, operands: Sequence[Node]) -> Iterator[Node]:
     yield call(f"ops.{short_name(op)}", items(operands[:half]), items(operands[half:]), **more)
 
 
-@_way("dequantize", "qmatmul")
+@_way("dequantize", "qmatmul", "matmul_blocks")
 def _unpacked(op: Op, operands: Sequence[Node]) -> Iterator[Node]:
     encoding = name(f"QuantizationEncoding.{op.attrs['encoding']}")
-    if short_name(op) == "dequantize":
-        yield call("ops.dequantize", encoding, *operands)
+    if short_name(op) != "qmatmul":
+        yield call(f"ops.{short_name(op)}", encoding, *operands)
     else:
         yield call("ops.qmatmul", encoding, Atom("None"), *operands)
 

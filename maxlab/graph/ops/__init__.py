@@ -100,6 +100,7 @@ from maxlab.graph.ops.buffers import (
     buffer_store,
     buffer_store_slice,
     print,
+    watch,
 )
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.collectives import allgather
@@ -375,7 +376,7 @@ from maxlab.graph.ops.naming import (
     true_divide as true_divide,
 )
 from maxlab.graph.ops.pooling import avg_pool2d, fold, max_pool2d
-from maxlab.graph.ops.quantized import dequantize, qmatmul
+from maxlab.graph.ops.quantized import dequantize, matmul_blocks, matmul_groups, qmatmul
 from maxlab.graph.ops.reduction import (
     argmax,
     argmin,
@@ -502,6 +503,8 @@ __all__ = [
     "logsoftmax",
     "masked_scatter",
     "matmul",
+    "matmul_blocks",
+    "matmul_groups",
     "max",
     "max_pool2d",
     "mean",
@@ -547,6 +550,7 @@ __all__ = [
     "transpose",
     "trunc",
     "unsqueeze",
+    "watch",
     "where",
     "while_loop",
 ]

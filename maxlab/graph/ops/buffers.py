@@ -4,7 +4,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from maxlab.dtype import DType
@@ -23,7 +23,7 @@ from maxlab.graph.ops.indexing import (
 )
 from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, TensorValueLike
 from maxlab.ir import BufferType, DeviceRef, Dim, Shape
-from maxlab.opset.effects import require_buffer, require_shape, require_source
+from maxlab.opset.effects import require_buffer, require_shape, require_source, watch_call
 from maxlab.opset.facts import Family
 
 FAMILY: Final[Family] = "effect"
@@ -340,3 +340,44 @@ def print(value: str | TensorValue, label: str = "debug_tensor") -> None:
             "what is known while the graph is built",
         )
     add_op("print", [to_device(tensor(given), DeviceRef.CPU())], label=label, text="")
+
+
+@staged
+def watch(value: TensorValueLike, fn: Callable[[Any], object], label: str = "tensor") -> None:
+    """Calls ``fn`` with the elements of ``value`` each time the model comes here, behind everything
+    that was printed or stored before.
+
+    ``fn`` gets a NumPy array of its own, on the thread that runs the model, which waits for it. A
+    tensor on a GPU is copied to the host first. Every run calls it: also those of a profile. A
+    graph that calls a function of Python cannot be saved.
+
+    Args:
+        value: A tensor.
+        fn: The function; what it returns is ignored, and what it raises ends the run.
+        label: The name of the tensor in drawings of the graph.
+
+    Raises:
+        ArgumentTypeError: ML701, ``fn`` cannot be called.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab import engine
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> seen = []
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     y = graph.inputs[0].tensor * 2
+        ...     ops.watch(y, lambda array: seen.append(float(array.max())))
+        ...     graph.output(y)
+        >>> _ = engine.InferenceSession().load(graph)(np.array([1, 5, 3], np.float32))
+        >>> seen
+        [10.0]
+    """
+    if not callable(fn):
+        raise ArgumentTypeError(
+            "ML701",
+            f"watch: fn must be callable, got {type(fn).__name__}",
+            fix="pass a function of an array",
+        )
+    x = to_device(tensor(value, "watch: the operand"), DeviceRef.CPU())
+    add_op("watch", [x], call=watch_call(label, x.dtype, fn))

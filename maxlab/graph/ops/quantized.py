@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import staged, tensor
+from maxlab.graph.build import cast, staged, tensor
 from maxlab.graph.quantization import QuantizationConfig, QuantizationEncoding
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.opset.quantized import FORMATS, PRODUCTS
@@ -125,4 +126,87 @@ def qmatmul(
     return add_op("qmatmul", operands, encoding=name)
 
 
-__all__ = ["dequantize", "qmatmul"]
+@staged
+def matmul_blocks(
+    encoding: QuantizationEncoding, lhs: TensorValueLike, rhs: TensorValueLike
+) -> TensorValue:
+    """The product of ``lhs`` and the transpose of a packed matrix, in float32.
+
+    Unlike ``qmatmul``, it leaves ``lhs`` as it is, and takes all encodings with blocks. The numbers
+    of the matrix are made as they are needed: it is never there as floats.
+
+    Args:
+        encoding: ``Q4_0``, ``Q4_K``, ``Q5_K`` or ``Q6_K``.
+        lhs: A float32 tensor ``[..., k]``.
+        rhs: A uint8 tensor ``[n, bytes of k elements]``. The result is ``[..., n]``.
+
+    Raises:
+        ArgumentTypeError: ML742, not an encoding; ML738, not float32 and uint8.
+        ArgumentError: ML737, the encoding ``GPTQ``; ML304, operands on different devices.
+        ShapeError: ML739, wrong ranks; ML740, rows that are not of whole blocks; ML741, the inner
+            dims differ. Where that is known only when the model runs, the run raises an InputError.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> from maxlab.graph.quantization import QuantizationEncoding
+        >>> x = TensorType(DType.float32, ["batch", 512])
+        >>> w = TensorType(DType.uint8, [64, 512 // 256 * 176])
+        >>> with Graph("linear", input_types=[x, w]) as graph:
+        ...     ops.matmul_blocks(QuantizationEncoding.Q5_K, *graph.inputs).shape
+        [Dim('batch'), Dim(64)]
+    """
+    name = _name_of("matmul_blocks", encoding, tuple(FORMATS))
+    operands = [tensor(lhs, "matmul_blocks: lhs"), tensor(rhs, "matmul_blocks: rhs")]
+    return add_op("matmul_blocks", operands, encoding=name)
+
+
+@staged
+def matmul_groups(
+    lhs: TensorValueLike, words: TensorValueLike, scales: TensorValueLike, bits: int = 4
+) -> TensorValue:
+    """The product of ``lhs`` and a matrix of few bits whose groups of rows have scales, in float32.
+
+    A number of the matrix is ``(q - 2 ** (bits - 1)) * scale``, where ``q`` is ``bits`` of a word,
+    the first number in the lowest: as GPTQ packs symmetric weights. The numbers are made as they
+    are needed: the matrix is never there as floats.
+
+    Args:
+        lhs: A float32 tensor ``[..., k]``.
+        words: An int32 tensor ``[k * bits / 32, n]``. The result is ``[..., n]``.
+        scales: Floats ``[k / size of a group, n]``.
+        bits: 2, 4 or 8.
+
+    Raises:
+        ArgumentError: ML737, other bits; ML304, operands on different devices.
+        ArgumentTypeError: ML738, wrong dtypes.
+        ShapeError: ML739, wrong ranks, or words and scales whose shape is not static; ML740, groups
+            that are not of whole words; ML741, sizes that do not fit. Where that is known only when
+            the model runs, the run raises an InputError.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> x = TensorType(DType.float32, ["batch", 128])
+        >>> words = TensorType(DType.int32, [128 * 4 // 32, 8])
+        >>> scales = TensorType(DType.float16, [128 // 32, 8])
+        >>> with Graph("linear", input_types=[x, words, scales]) as graph:
+        ...     ops.matmul_groups(*graph.inputs).shape
+        [Dim('batch'), Dim(8)]
+    """
+    if isinstance(bits, bool) or bits not in (2, 4, 8):
+        raise ArgumentError(
+            "ML737",
+            f"matmul_groups: {bits!r} bits are not supported, only 2, 4, 8",
+            fix="pack the numbers in 4 bits or 8",
+        )
+    operands = [
+        tensor(x, f"matmul_groups: {name}")
+        for x, name in ((lhs, "lhs"), (words, "words"), (scales, "scales"))
+    ]
+    if operands[2].dtype.is_float():
+        operands[2] = cast(operands[2], DType.float32)
+    return add_op("matmul_groups", operands, bits=bits)
+
+
+__all__ = ["dequantize", "matmul_blocks", "matmul_groups", "qmatmul"]

@@ -67,7 +67,9 @@ _ARRAYS: Final = frozenset(
 _CLASSES: Final = (Graph, TensorType, BufferType, DType, DeviceRef, Dim, Shape, Weight)
 _IMPORTED: Final = frozenset({"maxlab", "numpy", "math", "typing", "__future__"})
 _GRAPH: Final = frozenset({"output", "inputs"})
-_UNSAFE_OPS: Final = frozenset({"print", "custom", "inplace_custom", "call", "constant_external"})
+_UNSAFE_OPS: Final = frozenset(
+    {"print", "watch", "custom", "inplace_custom", "call", "constant_external"}
+)
 _METHODS: Final = frozenset({"CPU", "GPU", "items", "values", "keys", "astype", "tolist"})
 _EDITOR: Final = frozenset(
     [

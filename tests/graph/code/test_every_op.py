@@ -19,7 +19,8 @@ ELSEWHERE = frozenset(
         "mo.allgather", "mo.allreduce.sum", "mo.buffer.create", "mo.buffer.load",
         "mo.buffer.load_slice", "mo.buffer.store", "mo.buffer.store_slice", "mo.call", "mo.chain",
         "mo.cond", "mo.constant", "mo.constant.external", "mo.custom", "mo.custom.inplace",
-        "mo.host", "mo.iota", "mo.output", "mo.print", "mo.recip", "mo.transfer", "mo.while",
+        "mo.host", "mo.iota", "mo.output", "mo.print", "mo.recip", "mo.transfer", "mo.watch",
+        "mo.while",
     }
 )  # fmt: skip
 """Operations without samples: `test_whole_graphs` has each of them."""

@@ -272,7 +272,7 @@ def test_the_picture_is_to_scale_and_says_its_numbers(tiny: str) -> None:
     assert told[0].endswith("fits")
     for row in ((256, estimate.largest_batch(256)), (8, estimate.longest_length(8))):
         assert any(line.split() == [str(one) for one in row] for line in told)
-        assert f"<tr><td>{row[0]}</td><td>{row[1]}</td></tr>" in page
+        assert f'>{row[0]}</th><td class="right">{row[1]}</td></tr>' in page
 
 
 def test_too_much_is_told(tiny: str) -> None:
