@@ -72,8 +72,17 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep a sample of each big family, and skip what needs packages that are missing."""
+    _require_stable_ids(items)
     _choose(config, items)
     _skip_missing(items)
+
+
+def _require_stable_ids(items: list[pytest.Item]) -> None:
+    """Raises for ids with an address in them: the processes of a run would not know each other's
+    tests."""
+    bad = sorted({item.nodeid.partition("[")[0] for item in items if " at 0x" in item.nodeid})
+    if bad:
+        raise pytest.UsageError(f"ids with addresses; use tests.ids.stable: {', '.join(bad)}")
 
 
 def _choose(config: pytest.Config, items: list[pytest.Item]) -> None:

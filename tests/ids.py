@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-_ADDRESS = re.compile(r"<(?:[\w.]+\.)?(\w+) object at 0x[0-9a-f]+>")
+_ADDRESS = re.compile(r"<(?:function )?(?:[\w.<>]+\.)?(\w+|<lambda>)(?: object)? at 0x[0-9a-f]+>")
 
 
 def stable(value: object) -> str:
-    """``str(value)``, with the class in the place of an object that shows its address.
+    """``str(value)``, with the name of a class or function in the place of what shows an address.
 
     Example:
         >>> stable(object())

@@ -11,6 +11,7 @@ import pytest
 
 from maxlab.errors import InputError, InputTypeError, MaxlabError, ParseError
 from maxlab.pipelines.lib.tokenizer import PreTrainedPipelineTokenizer, TextTokenizer
+from tests.ids import stable
 from tests.pipelines.tokenizer import trained
 
 pytest.importorskip("transformers", reason="transformers not installed")
@@ -176,7 +177,7 @@ BAD_MESSAGES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("messages", BAD_MESSAGES, ids=repr)
+@pytest.mark.parametrize("messages", BAD_MESSAGES, ids=stable)
 def test_messages_that_no_template_takes_are_refused(
     folder_of: Callable[..., Path], messages: Any
 ) -> None:
