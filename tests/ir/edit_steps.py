@@ -209,15 +209,19 @@ class Steps:
 
     def move_op(self, a: int, b: int, c: int) -> None:
         """An op stands elsewhere in its block: behind what it reads, before what reads it."""
-        op = pick_or_none(self.ops(), a)
-        if op is None or op.block is None:
-            return
-        order = op.block.ops
-        made = [order.index(v.op) + 1 for v in op.operands if v.op in order]
-        read = [order.index(user) for v in op.results for user in v.uses if user in order]
-        first, last = max(made, default=0), min(read, default=len(order) - order[-1].ends_block)
-        target = first + b % (last - first + 1)
-        op.block.move(op, order[target] if target < len(order) else None)
+        ops = self.ops()
+        for op in (*ops[a % len(ops) :], *ops[: a % len(ops)]) if ops else ():
+            if op.block is None:
+                continue
+            order = op.block.ops
+            made = [order.index(v.op) + 1 for v in op.operands if v.op in order]
+            read = [order.index(user) for v in op.results for user in v.uses if user in order]
+            first, last = max(made, default=0), min(read, default=len(order) - order[-1].ends_block)
+            here = order.index(op)
+            if elsewhere := [n for n in range(first, last + 1) if n not in (here, here + 1)]:
+                target = pick(elsewhere, b)
+                op.block.move(op, order[target] if target < len(order) else None)
+                return
 
     def rewrite(self, a: int, b: int, c: int) -> None:
         """A pass: many ops go, and others come, in one go."""
