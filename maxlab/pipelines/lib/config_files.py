@@ -18,6 +18,7 @@ MOST_BYTES = 1 << 20
 """The largest file of a configuration."""
 MOST_DEPTH = 16
 """The most lists and mappings inside of each other."""
+_BREAKS = frozenset("\r\x85\u2028\u2029")
 _NULLS = ("", "~", "null", "Null", "NULL")
 
 
@@ -186,8 +187,18 @@ def dump(sections: Mapping[str, Mapping[str, Any]]) -> str:
     """YAML of sections with their settings, in their order."""
     if not sections:
         return ""
-    written = _yaml().safe_dump(dict(sections), sort_keys=False, allow_unicode=True)
-    return str(written)
+    yaml = _yaml()
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc,name-defined,unused-ignore]
+        """Writes texts so that they are read again as they are."""
+
+    def text(dumper: Any, value: str) -> Any:
+        # Between other quotes these characters are line breaks, and read as a space.
+        style = '"' if _BREAKS & set(value) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return str(yaml.dump(dict(sections), Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
 __all__ = ["MOST_BYTES", "Plain", "dump", "load", "plain", "section", "twice", "value"]

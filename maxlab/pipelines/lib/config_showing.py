@@ -44,7 +44,7 @@ class Row(NamedTuple):
     def notes(self) -> str:
         """Where the value came from, and whether a pipeline has to read it."""
         told = self.origin
-        return told if self.is_read else f"{told}; not read yet"
+        return told if self.is_read else f"{told}; not every pipeline reads it"
 
 
 def told(value: Any) -> str:

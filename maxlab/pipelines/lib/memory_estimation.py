@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from maxlab.driver import Accelerator, Device
-from maxlab.engine.times import size_text
+from maxlab.engine.times import plural, size_text
 from maxlab.errors import InputError, shown
 from maxlab.interfaces import fields
 from maxlab.pipelines.lib import memory_showing
@@ -220,7 +220,7 @@ class MemoryEstimate(Tabular):
         return "\n".join(
             [
                 self.title(),
-                f"{self.batch} sequences of {self.length} tokens",
+                f"{plural(self.batch, 'sequence')} of {plural(self.length, 'token')}",
                 *aligned(rows, right=(1, 2)),
                 *aligned(fits, right=(0, 1)),
                 *aligned(longest, right=(0, 1)),
@@ -231,7 +231,7 @@ class MemoryEstimate(Tabular):
         """A bar of what is taken, and tables of it and of what would fit."""
         return memory_showing.page(
             self.title(),
-            f"{self.batch} sequences of {self.length} tokens",
+            f"{plural(self.batch, 'sequence')} of {plural(self.length, 'token')}",
             [(name, nbytes, size_text(nbytes)) for name, nbytes in self.parts()],
             self.budget,
             size_text(self.budget),

@@ -268,3 +268,11 @@ def test_the_help_of_a_command_names_every_flag() -> None:
     assert told.startswith("usage: serve")
     for name in AudioGenerationConfig.help():
         assert f"--{name.replace('_', '-')}" in told
+
+
+@pytest.mark.parametrize(
+    "odd", ["\x85", "a\u2028b", "\u2029", "\r", "\n", "a\n b\n", "'\x85\"", "\ufeff"]
+)
+def test_texts_with_line_breaks_are_read_again_as_they_are(odd: str) -> None:
+    written = config_files.dump({"s": {odd: odd}})
+    assert config_files.load(written, "here") == {"s": {odd: odd}}

@@ -471,7 +471,7 @@ def test_configurations_show_values_and_where_they_came_from(tiny: str) -> None:
     assert "* kv_cache_page_size 64 user" in lines
     assert "* max_length 256 resolved" in lines
     assert "prefill_chunk_size 8192 default" in lines
-    assert "enable_echo False default; not read yet" in lines
+    assert "enable_echo False default; not every pipeline reads it" in lines
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page
     assert "user (default 128)" in page
