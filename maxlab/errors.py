@@ -33,6 +33,9 @@
     │   └── WeightFileError     (and ExecutionError)      a mapped file that changed while in use
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
+    ├── RepositoryError ML11x   (ValueError)              a folder or repository of a model
+    │   ├── MissingRepositoryError (FileNotFoundError)    one, or a file of it, that is not there
+    │   └── UnreachableError    (ConnectionError)         a hub that cannot be asked now
     ├── CancelledError  ML897   (RuntimeError)            a work that somebody cancelled
     ├── MissingNameError ML96x  (AttributeError)          a name that is not there; says what is
     ├── MissingKeyError ML97x   (KeyError)                a key that is not there; says what is
@@ -178,12 +181,24 @@ class MaxlabError(Exception):
     def __str__(self) -> str:
         return self._message()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again of their message by default, which is not what they take.
+        return _again, (type(self), self.args), vars(self)
+
     def locate(self, at: Location | None) -> MaxlabError:
         """This error with ``at`` filled in where it had no place of its own."""
         if self.at is None and at is not None:
             self.at = at
             self.args = (self._message(),)
         return self
+
+
+def _again(kind: type[MaxlabError], args: tuple[Any, ...]) -> MaxlabError:
+    """An error of its pickled parts; what it says is set afterwards."""
+    # Of several bases, the one with a layout of its own makes the object.
+    error: MaxlabError = (OSError if issubclass(kind, OSError) else kind).__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class FileError(MaxlabError, OSError):
@@ -277,7 +292,26 @@ class CacheError(ToolchainError, OSError):
 
 
 class InputError(MaxlabError, ValueError):
-    """An input of a model that does not match the type the graph declares."""
+    """An input of a model, or of a pipeline, that does not match what it takes.
+
+    A validator of your own may raise it with a sentence alone, which then has the code ML181.
+
+    Example:
+        >>> str(InputError("only 1 image, got 2"))
+        'only 1 image, got 2 [ML181]'
+    """
+
+    def __init__(
+        self,
+        code: str,
+        what: str | None = None,
+        *,
+        at: Location | None = None,
+        why: Sequence[str] = (),
+        fix: str | None = None,
+    ) -> None:
+        known, said = ("ML181", code) if what is None else (code, what)
+        super().__init__(known, said, at=at, why=why, fix=fix)
 
 
 class InputTypeError(MaxlabError, TypeError):
@@ -301,6 +335,27 @@ class ExecutionError(MaxlabError, ValueError, RuntimeError):
 
 class WeightFileError(WeightError, ExecutionError):
     """A mapped weight file that changed, or lost a page, while it was in use."""
+
+
+class RepositoryError(MaxlabError, ValueError):
+    """A folder or an online repository of a model that cannot be used as asked."""
+
+
+class MissingRepositoryError(RepositoryError, FileNotFoundError):
+    """A folder or repository of a model, a revision or a file of it that is not there."""
+
+    def __str__(self) -> str:  # FileNotFoundError would print its own pieces
+        return self._message()
+
+
+class UnreachableError(RepositoryError, ConnectionError):
+    """A hub that cannot be asked now: no connection, no answer, a fault of its own, offline mode.
+
+    What a cache holds may do instead.
+    """
+
+    def __str__(self) -> str:  # ConnectionError would print its own pieces
+        return self._message()
 
 
 class CancelledError(MaxlabError, RuntimeError):

@@ -41,7 +41,13 @@ PAGES = {
     "how-to/write-loops-and-branches.md": 7,
 }
 """Pages, and how many programs each has at least."""
-ELSEWHERE = {"how-to/add-an-op.md", "how-to/check-a-gpu.md", "how-to/load-weights.md"}
+ELSEWHERE = {
+    "how-to/add-an-op.md",
+    "how-to/bring-your-own-architecture.md",
+    "how-to/check-a-gpu.md",
+    "how-to/load-weights.md",
+    "how-to/use-a-model-folder.md",
+}
 """Pages that tests of their own look at: they change more than a process, or need files."""
 OF_TORCH = {"how-to/run-a-torch-model-with-torch-compile.md": 6}
 """Pages, and how many programs each has at least, that need torch."""

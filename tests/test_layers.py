@@ -285,6 +285,8 @@ def made_up(folder: Path, files: dict[str, str]) -> Path:
 # ---------------------------------------------------------------- imports by string
 BY_NAME = {
     "maxlab": "the lazy table of the front door",
+    "maxlab.pipelines": "the lazy table of the names of the package",
+    "maxlab.pipelines.lib.custom_modules": "modules of architectures that a user names",
     "maxlab.toolchain.child_main": "a process makes the calls that another one names",
     "maxlab.torch": "the names of the package that need torch",
 }

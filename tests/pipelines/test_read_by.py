@@ -15,6 +15,9 @@ from maxlab import interfaces
 from maxlab.errors import UnsupportedError
 from maxlab.interfaces import RequestID, SamplingParams, refuse_unread
 from maxlab.pipelines import core
+from maxlab.pipelines.lib import config
+from maxlab.pipelines.lib.max_config import MAXConfig
+from maxlab.pipelines.lib.settings import default_of, settings_of
 from tests.interfaces.samples import PARAMS, SAMPLES
 
 PACKAGE = Path(interfaces.__file__).parents[1]
@@ -30,13 +33,16 @@ def rows() -> list[tuple[str, str, str]]:
 
 def kind_of(name: str) -> Any:
     """The class ``name``."""
-    return getattr(interfaces, name, None) or getattr(core, name)
+    return getattr(interfaces, name, None) or getattr(core, name, None) or getattr(config, name)
 
 
 def names_of(kind: Any) -> list[str]:
     """The fields of a class; of a struct, the public ones."""
     if issubclass(kind, msgspec.Struct):
         return [name for name in kind.__struct_fields__ if not name.startswith("_")]
+    if issubclass(kind, MAXConfig):  # its parts, and what it inherits, have rows of their own
+        inherited = names_of(kind.__base__) if dataclasses.is_dataclass(kind.__base__) else []
+        return [name for name in settings_of(kind) if name not in inherited]
     return [field.name for field in dataclasses.fields(kind)]
 
 
@@ -93,7 +99,9 @@ def has_default(kind: Any, name: str) -> bool:
     [
         (name, field)
         for name, field, reader in rows()
-        if reader == "refused" and has_default(kind_of(name), field)
+        if reader == "refused"
+        and not issubclass(kind_of(name), MAXConfig)
+        and has_default(kind_of(name), field)
     ],
 )
 def test_what_nobody_reads_is_refused(name: str, field: str) -> None:
@@ -109,6 +117,51 @@ def test_what_nobody_reads_is_refused(name: str, field: str) -> None:
     assert all(text.startswith(f"{name}.{field} is ") for text in told)
 
 
+ANY = (True, False, 7, 0.5, "x", "decode_only", "yarn", "rolling", "launch_server", "int8",
+       "ipc:///tmp/x", ["x"], [7], {"a": 1})  # fmt: skip
+"""Values, of which each setting of a configuration takes some."""
+
+
+def unresolved(kind: Any) -> Any:
+    """A configuration of defaults, whose model nobody looks for."""
+    if not issubclass(kind, config.PipelineConfig):
+        return kind()
+    made = kind.__new__(kind)
+    made._fill({} if kind is config.PipelineConfig else {"audio_decoder": "d"})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        (name, field)
+        for name, field, reader in rows()
+        if reader == "refused" and issubclass(kind_of(name), MAXConfig)
+    ],
+)
+def test_settings_that_nobody_reads_are_refused(name: str, field: str) -> None:
+    kind = kind_of(name)
+    assert not settings_of(kind)[field].is_read
+    made = unresolved(kind)
+    default = default_of(kind, field)
+    for value in ANY:
+        try:
+            setattr(made, field, value)
+        except (ValueError, TypeError):
+            continue
+        if getattr(made, field) != default:
+            break
+    else:
+        raise AssertionError("no value is another one than the default")
+    read = set(made._places())
+    made.refuse_unread(read)
+    with pytest.raises(UnsupportedError, match=rf"^{name}\.{field} is .*ML127"):
+        made.refuse_unread(read - {field})
+
+
 def test_defaults_are_never_refused() -> None:
     refuse_unread(SamplingParams(), set())
+    for kind in {kind_of(name) for name, _, _ in rows()}:
+        if issubclass(kind, MAXConfig):
+            unresolved(kind).refuse_unread({"audio_decoder"} & set(settings_of(kind)))
     refuse_unread(interfaces.AudioGenerationRequest(RequestID(), "m"), set())

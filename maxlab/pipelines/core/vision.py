@@ -85,6 +85,11 @@ class TextAndVisionContext(TextContext, kw_only=True, omit_defaults=True, eq=Fal
                 )
 
     @property
+    def pixel_values(self) -> list[npt.NDArray[np.floating[Any]]]:
+        """The pixels of each image, in their order."""
+        return [image.pixel_values for image in self.images]
+
+    @property
     def image_idx(self) -> int:
         """The number of the first image that is not encoded yet."""
         return sum(image.end_idx <= self._start_idx for image in self.images)

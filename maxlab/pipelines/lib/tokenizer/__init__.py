@@ -1,0 +1,23 @@
+"""Tokenizers: tokens of texts and images, texts of tokens, and contexts of requests."""
+
+from __future__ import annotations
+
+from maxlab.pipelines.lib.tokenizer.running import (
+    max_tokens_to_generate,
+    run_with_default_executor,
+)
+from maxlab.pipelines.lib.tokenizer.simple import (
+    IdentityPipelineTokenizer,
+    PreTrainedPipelineTokenizer,
+)
+from maxlab.pipelines.lib.tokenizer.streaming import IncrementalDecoder
+from maxlab.pipelines.lib.tokenizer.text import TextTokenizer
+
+__all__ = [
+    "IdentityPipelineTokenizer",
+    "IncrementalDecoder",
+    "PreTrainedPipelineTokenizer",
+    "TextTokenizer",
+    "max_tokens_to_generate",
+    "run_with_default_executor",
+]

@@ -1,0 +1,68 @@
+"""Folders of tiny models with random weights, as transformers and users write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxlab.graph.weights.writing import write_safetensors
+
+WORDS = ["the", "quiet", "river", "turns", "into", "light", "green", "bread"]
+FOLDER = Path(__file__).parent
+SIZES = {"num_attention_heads": 1, "num_hidden_layers": 1, "max_position_embeddings": 8}
+"""Entries that a configuration needs whose architecture is not registered yet."""
+CUSTOM = f"{FOLDER}:bag_of_words"
+"""The setting ``custom_architectures`` for `bag_of_words_folder`."""
+
+
+def bag_of_words_folder(folder: Path, **entries: Any) -> np.ndarray[Any, Any]:
+    """Writes a model for ``bag_of_words.py``; returns its table, float32 of shape [words, 6]."""
+    table = np.random.default_rng(5).standard_normal((len(WORDS), 6)).astype(np.float32)
+    write_safetensors(folder / "model.safetensors", {"words": table})
+    config = {
+        "architectures": ["BagOfWords"],
+        "model_type": "bag-of-words",
+        "vocab_size": len(WORDS),
+        "hidden_size": 6,
+        "longest_text": 8,
+        **entries,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "words.txt").write_text("\n".join(WORDS))
+    return table
+
+
+def bert_folder(folder: Path, **entries: Any) -> Any:
+    """Writes a tiny BERT with its tokenizer; returns the model of transformers."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    torch.manual_seed(0)
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    special |= {"sep_token": "[SEP]", "mask_token": "[MASK]"}
+    vocabulary = {word: n for n, word in enumerate([*special.values(), *WORDS])}
+    given: dict[str, Any] = {
+        "vocab_size": len(vocabulary),
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 40,
+        "max_position_embeddings": 20,
+        "initializer_range": 0.3,
+        **entries,
+    }
+    kind = given.pop("kind", transformers.BertModel)
+    model = kind(transformers.BertConfig(**given)).eval()
+    model.save_pretrained(folder)
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    fast.save_pretrained(folder)
+    return model
