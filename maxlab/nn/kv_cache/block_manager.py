@@ -149,6 +149,9 @@ class BlockManager:
             return False
         if hits.hashes:
             self.metrics.cache_tokens += skipped - context.start_idx
+            # Tokens of an earlier reservation, which will not be computed after all.
+            recounted = min(claimed.counted, skipped) - context.start_idx
+            self.metrics.input_tokens -= max(recounted, 0)
             context.set_token_indices(start_idx=skipped)
             self._take_hits(claimed, hits)
         while len(claimed.pages) < wanted:
