@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from maxlab.driver import Tensor
 from maxlab.nn.kv_cache.metrics import KVCacheMetrics
+from maxlab.nn.kv_cache.page_table import PageTable
 from maxlab.nn.kv_cache.paged_cache import PagedCache
 
 
@@ -64,6 +65,21 @@ class CacheCounts:
         with self._lock:
             used = sum(one.blocks.host.used_count for one in self._replicas)
         return used / self.total_num_host_pages if self.total_num_host_pages else 0.0
+
+    def page_table(self) -> PageTable:
+        """The pages as they are now: a table, which is a picture in a cell and a text in print."""
+        with self._lock:
+            return PageTable([one.blocks for one in self._replicas], self.page_size)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.page_table().title()}>"
+
+    def __str__(self) -> str:
+        return str(self.page_table())
+
+    def _repr_html_(self) -> str:
+        """The picture of `page_table`."""
+        return self.page_table()._repr_html_()
 
     @property
     def metrics(self) -> KVCacheMetrics:

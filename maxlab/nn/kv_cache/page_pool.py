@@ -34,8 +34,8 @@ class PagePool:
         self.hashes: list[bytes | None] = [None] * count
         self.evicted = [0] * count
         self._by_hash: dict[bytes, int] = {}
-        # Dicts as ordered sets: of the empty pages the last is taken, as it is the most likely to be
-        # in a processor's cache; of those that keep a prefix the first, which is the oldest.
+        # Dicts as ordered sets: of the empty pages the last is taken, which is the most likely to
+        # be in a processor's cache; of those that keep a prefix the first, which is the oldest.
         self._empty = dict.fromkeys(reversed(range(count)))
         self._kept: dict[int, None] = {}
 

@@ -56,7 +56,7 @@ def manager(count: int | None = None, **changed: Any) -> PagedKVCacheManager:
 
 def context(tokens: Sequence[int] | np.ndarray[Any, Any], **more: Any) -> TextContext:
     """The state of a request with these tokens."""
-    return TextContext(max_length=4096, tokens=np.array(tokens, np.int64), **more)
+    return TextContext(max_length=8192, tokens=np.array(tokens, np.int64), **more)
 
 
 def begin(one: PagedCache, tokens: Sequence[int], **more: Any) -> TextContext:
@@ -81,7 +81,7 @@ def expected(made: TextContext) -> np.ndarray[Any, Any]:
 
 
 def write(one: PagedCache, made: TextContext) -> None:
-    """Writes the keys and values of the next tokens as a kernel does, by the table of the inputs."""
+    """Writes the keys and values of the next tokens by the table of the inputs, as a kernel does."""
     (inputs,) = one.inputs([made], 1)
     blocks = inputs.blocks.to_numpy()
     table, length = inputs.lookup_table.to_numpy()[0], int(inputs.cache_lengths.to_numpy()[0])

@@ -11,7 +11,9 @@ from maxlab.pipelines.core import TextContext
 from tests.nn.kv_cache import caches
 
 PROMPTS = st.builds(
-    lambda length, last: [*range(length), last], st.sampled_from([13, 8, 7, 4, 1]), st.integers(0, 1)
+    lambda length, last: [*range(length), last],
+    st.sampled_from([13, 8, 7, 4, 1]),
+    st.integers(0, 1),
 )
 """Prompts that begin alike; one of them ends as the next one goes on."""
 STEPS = st.sampled_from([1, 5, 2, 9])

@@ -91,9 +91,7 @@ def seen(start: int, end: int, pixel: float, **more: Any) -> TextAndVisionContex
     tokens[start:end] = 98
     pixels = np.full((2, 2), pixel, np.float32)
     image = ImageMetadata(start_idx=start, end_idx=end, pixel_values=pixels, **more)
-    return TextAndVisionContext(
-        max_length=64, tokens=tokens, vision_token_ids=[98], images=[image]
-    )
+    return TextAndVisionContext(max_length=64, tokens=tokens, vision_token_ids=[98], images=[image])
 
 
 @pytest.mark.parametrize(
