@@ -81,7 +81,7 @@ def expected(made: TextContext) -> np.ndarray[Any, Any]:
 
 
 def write(one: PagedCache, made: TextContext) -> None:
-    """Writes the keys and values of the next tokens by the table of the inputs, as a kernel does."""
+    """Writes the keys and values of the next tokens by the table, as a kernel does."""
     (inputs,) = one.inputs([made], 1)
     blocks = inputs.blocks.to_numpy()
     table, length = inputs.lookup_table.to_numpy()[0], int(inputs.cache_lengths.to_numpy()[0])
