@@ -1,4 +1,4 @@
-"""Who has which page of a cache, as it was at one moment: a table, a text and a picture."""
+"""The pages of a cache and the requests that have them, at one moment: table, text and picture."""
 
 from __future__ import annotations
 
