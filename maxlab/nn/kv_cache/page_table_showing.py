@@ -25,8 +25,8 @@ _LOOKS = {
 alone."""
 _STYLE = (
     ".maxlab-pages{font-size:0.9em;max-width:860px;color:inherit}"
-    ".maxlab-pages svg{max-width:100%;height:auto}"
-    ".maxlab-pages table{border-collapse:collapse;margin:6px 0}"
+    ".maxlab-pages svg{max-width:100%;height:auto;vertical-align:middle}"
+    ".maxlab-pages table{border-collapse:collapse;margin:6px 0;color:inherit;font-size:inherit}"
     ".maxlab-pages th,.maxlab-pages td{text-align:left;padding:2px 12px 2px 0;color:inherit;"
     "background:transparent;border-bottom:1px solid rgba(128,128,128,.35)}"
 )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maxlab import driver
 from maxlab.driver import CPU, Tensor
 from maxlab.dtype import DType
 from maxlab.errors import (
@@ -371,3 +372,37 @@ def test_many_pages_of_a_request_are_folded() -> None:
     drawn = one._repr_html_()
     assert "… 8<" in drawn
     assert "0-29" in str(one)
+
+
+def test_pages_of_an_accelerator_are_swapped_and_lengths_advance_there() -> None:
+    own = caches.params(
+        page_size=128,
+        n_kv_heads=1,
+        head_dim=1,
+        enable_kvcache_swapping_to_host=True,
+        host_kvcache_swap_space_gb=2048 / 2**30,
+    )
+    with driver.simulated():
+        device = driver.Accelerator()
+        one = PagedKVCacheManager(
+            own, 2, 256, 1, [device], available_cache_memory=2048, enable_runtime_checks=True
+        )
+        for first, start in ((0, 0), (1000, 0), (0, 128)):
+            made = context(np.arange(first, first + 130))
+            one.claim(made.request_id)
+            one.alloc(made, 2)
+            assert made.start_idx == start
+            (inputs,) = one.get_runtime_inputs([made], 2)
+            page = one.get_req_blocks(made.request_id)[0]
+            if start:
+                assert inputs.blocks[page].cpu().to_numpy().ravel()[0] == 1
+            else:
+                inputs.blocks[page] = float(first + 1)
+            offsets = Tensor.from_numpy(np.array([0, made.active_length], np.uint32)).to(device)
+            previous = SimpleNamespace(input_row_offsets=offsets)
+            (after,) = one.increment_cache_lengths([inputs], previous)
+            assert after.cache_lengths.device == device
+            assert after.cache_lengths.cpu().to_numpy().tolist() == [130]
+            made.update(0)
+            one.step([made])
+            one.release(made.request_id)
