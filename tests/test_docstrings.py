@@ -13,7 +13,7 @@ import maxlab
 from maxlab.diagnostics.monitor import marks
 
 ROOT = Path(maxlab.__file__).parent
-NEEDS = {"maxlab.torch": "torch"}
+NEEDS = {"maxlab.torch": "torch", "maxlab.pipelines.lib.tokenizer.templates": "jinja2"}
 """Packages whose examples need another one."""
 
 

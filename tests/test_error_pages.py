@@ -25,6 +25,12 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "errors"
 PAGES = {path.stem: path for path in sorted(FOLDER.glob("ML*.md"))}
 UNPROVOKED = "## How it comes about\n"
+OTHERS = {
+    "torch": "\nimport torch\n",
+    "transformers": "\nfrom transformers import ",
+    "jinja2": "\nChatTemplate(",
+}
+"""Packages that programs of pages need, by what a page that needs one has in it."""
 FAMILIES = {
     "ML0": "Files",
     "ML1": "Element types; configurations, folders of models and tokenizers of pipelines",
@@ -110,10 +116,11 @@ def test_page(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert "\n## The fix\n" in text
         return
     failing, mended = programs
-    if "\nimport torch\n" in text:
-        pytest.importorskip(
-            "torch", reason="torch not installed; scripts/test --oracle installs it"
-        )
+    for package, sign in OTHERS.items():
+        if sign in text:
+            pytest.importorskip(
+                package, reason=f"{package} not installed; scripts/test --oracle installs it"
+            )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config, "_config", config.config())  # put back what programs change
     error = run(failing)

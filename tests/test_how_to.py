@@ -46,7 +46,9 @@ ELSEWHERE = {
     "how-to/add-an-op.md",
     "how-to/bring-your-own-architecture.md",
     "how-to/check-a-gpu.md",
+    "how-to/configure-a-pipeline.md",
     "how-to/load-weights.md",
+    "how-to/render-a-chat-template.md",
     "how-to/use-a-model-folder.md",
 }
 """Pages that tests of their own look at: they change more than a process, or need files."""

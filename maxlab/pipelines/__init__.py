@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from maxlab.pipelines.lib.tokenizer import (
         PreTrainedPipelineTokenizer as PreTrainedPipelineTokenizer,
     )
+    from maxlab.pipelines.lib.tokenizer import TextAndVisionTokenizer as TextAndVisionTokenizer
     from maxlab.pipelines.lib.tokenizer import TextTokenizer as TextTokenizer
     from maxlab.pipelines.lib.utils import upper_bounded_default as upper_bounded_default
 
@@ -65,7 +66,12 @@ _NAMES = {
         "PipelineModel",
     ),
     "registry": ("PIPELINE_REGISTRY", "PipelineRegistry", "SupportedArchitecture"),
-    "tokenizer": ("IdentityPipelineTokenizer", "PreTrainedPipelineTokenizer", "TextTokenizer"),
+    "tokenizer": (
+        "IdentityPipelineTokenizer",
+        "PreTrainedPipelineTokenizer",
+        "TextAndVisionTokenizer",
+        "TextTokenizer",
+    ),
     "utils": ("upper_bounded_default",),
 }
 _MODULE_OF = {

@@ -16,12 +16,12 @@ def register_all_models() -> None:
         >>> from maxlab.pipelines.lib.registry import PIPELINE_REGISTRY
         >>> register_all_models()
         >>> sorted(PIPELINE_REGISTRY.architectures)
-        ['BertForMaskedLM', 'BertModel']
+        ['BertForMaskedLM', 'BertModel', 'MPNetForMaskedLM', 'MPNetModel']
     """
-    from maxlab.pipelines.architectures.bert import ARCHITECTURES
+    from maxlab.pipelines.architectures import bert, mpnet
     from maxlab.pipelines.lib.registry import PIPELINE_REGISTRY
 
-    for architecture in ARCHITECTURES:
+    for architecture in (*bert.ARCHITECTURES, *mpnet.ARCHITECTURES):
         PIPELINE_REGISTRY.register(architecture)
 
 

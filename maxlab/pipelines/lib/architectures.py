@@ -1,4 +1,4 @@
-"""What configurations ask of the registry of architectures, which is made above them.
+"""The part of the registry of architectures that configurations ask. It is made above them.
 
 The registry hands itself over with `use_registry` when it is imported. An architecture can be
 registered only after that, so a configuration that finds no registry has no architecture either.
@@ -39,7 +39,7 @@ class Architecture(Protocol):
 
     @property
     def task(self) -> Any:
-        """What its pipelines do."""
+        """The task of its pipelines."""
 
     @property
     def default_weights_format(self) -> WeightsFormat:

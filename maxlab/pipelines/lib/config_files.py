@@ -174,7 +174,7 @@ def value(kind: Kind, field: str, found: Any) -> Any:
 
 
 def plain(kind: Kind, value: Any) -> Any:
-    """What a document says for ``value``, so that `value` reads it again."""
+    """The data of a document that `value` reads ``value`` from."""
     if value is None or kind.is_switch or kind.is_mapping:
         return value
     if kind.one is not None:

@@ -167,8 +167,8 @@ def check_draft(pipeline: Pipeline, draft: MAXModelConfig) -> None:
 
 # ---------------------------------------------------------------- memory
 def estimate(pipeline: Pipeline, on: str | None = None) -> MemoryEstimate:
-    """What the pipeline takes of its devices, or of GPUs of a name, for the batch and the length
-    that are set; 1 and 512 where none is."""
+    """The memory that the pipeline takes of its devices, or of GPUs of a name, for the batch and
+    the length that are set; 1 and 512 where none is."""
     return _estimate(pipeline, pipeline.model_config, architecture_of(pipeline.model_config), on)
 
 
@@ -201,6 +201,7 @@ def _estimate(
         per_token = _cache_of_token(architecture, model, config, encoding, per_token)
     chunk = pipeline.prefill_chunk_size if pipeline.enable_chunked_prefill else None
     logits = shape.vocab * 4
+    echo = logits if pipeline.enable_echo else 0  # the probabilities of every token of a prompt
     return MemoryEstimate(
         device=name,
         free=free,
@@ -208,7 +209,7 @@ def _estimate(
         weights=_weights(model),
         fixed_activations=fixed,
         # An architecture that tells its activations tells all of them.
-        per_active_token=0 if fixed else shape.widest * element,
+        per_active_token=0 if fixed else shape.widest * element + echo,
         per_sequence=0 if fixed else logits,
         active_tokens=chunk if shape.cached else None,
         per_token=per_token,
@@ -227,7 +228,7 @@ def _weights(model: MAXModelConfig) -> int:
 
 
 def _call(architecture: Architecture, name: str, default: Any, *args: Any) -> Any:
-    """What a method of the architecture's model says; ``default`` where it has none."""
+    """The answer of a method of the architecture's model; ``default`` where it has none."""
     found = getattr(architecture.pipeline_model, name, None)
     return default if found is None else found(*args)
 

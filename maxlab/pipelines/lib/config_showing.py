@@ -58,7 +58,7 @@ def told(value: Any) -> str:
     if hasattr(value, "device_type"):
         return value.device_type if value.id < 0 else f"{value.device_type}:{value.id}"
     if isinstance(value, str):
-        text = value
+        text = value or "''"
     else:
         text = str(value) if hasattr(value, "as_posix") else shown(value, _WIDEST)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
@@ -76,39 +76,50 @@ def text(title: str, rows: Sequence[Row]) -> str:
 
 
 _STYLE = (
-    ".maxlab-config{border-collapse:collapse;font-size:0.9em;max-width:100%}"
-    ".maxlab-config caption{text-align:left;font-weight:bold;padding:4px 0}"
+    ".maxlab-config{font-size:0.9em;color:inherit}"
+    ".maxlab-config table{border-collapse:collapse;font-size:inherit;max-width:100%}"
     ".maxlab-config th,.maxlab-config td{text-align:left;vertical-align:top;padding:2px 10px 2px 0;"
     "border-bottom:1px solid rgba(128,128,128,.35);overflow-wrap:anywhere;color:inherit;"
     "background:transparent}"
+    ".maxlab-config code{color:inherit;background:transparent}"
     ".maxlab-config .section{padding-top:10px;font-weight:bold}"
-    ".maxlab-config .given td:nth-child(2){font-weight:bold}"
+    ".maxlab-config summary{cursor:pointer;padding:6px 0}"
 )
 
 
 def page(title: str, rows: Sequence[Row]) -> str:
-    """The rows as a table of HTML, a group for each section.
+    """The rows as tables of HTML: what is no default, and the defaults behind a fold.
 
-    Values that are no defaults are bold, marked with ``*``, and tell their default; the help of a
-    setting is the tooltip of its name.
+    Values that are no defaults tell their default; the help of a setting is the tooltip of its
+    name.
     """
+    given = [row for row in rows if not row.is_default]
+    defaults = [row for row in rows if row.is_default]
+    count = "1 setting" if len(defaults) == 1 else f"{len(defaults)} settings"
+    folded = f"<details><summary>{count} at the default</summary>{_table(defaults)}</details>"
+    return (
+        f'<style>{_STYLE}</style><div class="maxlab-config"><b>{escape(title)}</b>'
+        f"{_table(given) if given else ''}{folded if defaults else ''}</div>"
+    )
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """The rows as one table, a group for each section."""
     lines = []
     for section, group in groupby(rows, key=lambda row: row.section):
         lines.append(
             f'<tr><th class="section" colspan="3" scope="rowgroup">{escape(section)}</th></tr>'
         )
         for row in group:
-            kind, mark, was = ("", "", "") if row.is_default else ("given", "* ", "")
-            if not row.is_default and row.value != row.default:
-                was = f" (default {told(row.default)})"
+            differs = not row.is_default and row.value != row.default
+            was = f" (default {told(row.default)})" if differs else ""
             lines.append(
-                f'<tr class="{kind}"><td title="{escape(row.help, quote=True)}">'
-                f"{mark}{escape(row.name)}</td><td><code>{escape(told(row.value))}</code></td>"
+                f'<tr><td title="{escape(row.help, quote=True)}">{escape(row.name)}</td>'
+                f"<td><code>{escape(told(row.value))}</code></td>"
                 f"<td>{escape(row.notes + was)}</td></tr>"
             )
     return (
-        f'<style>{_STYLE}</style><table class="maxlab-config"><caption>{escape(title)}</caption>'
-        '<thead><tr><th scope="col">setting</th><th scope="col">value</th>'
+        '<table><thead><tr><th scope="col">setting</th><th scope="col">value</th>'
         f'<th scope="col">from</th></tr></thead><tbody>{"".join(lines)}</tbody></table>'
     )
 

@@ -321,7 +321,7 @@ class MAXConfig:
         return config_files.dump(sections)
 
     def _asked(self) -> Iterator[tuple[str, Place, Any, Origin]]:
-        """What was asked for: the settings that are neither defaults nor resolved."""
+        """The settings that were asked for: those neither at a default nor resolved."""
         for row in self._values():
             if row[3] not in (Origin.default, Origin.resolved):
                 yield row

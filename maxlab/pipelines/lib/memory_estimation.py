@@ -1,4 +1,4 @@
-"""What a pipeline takes of the memory of its devices, and what would fit."""
+"""The memory that a pipeline takes of its devices, and the batches and lengths that fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from maxlab.driver import Device
+from maxlab.driver import Accelerator, Device
 from maxlab.engine.times import size_text
 from maxlab.errors import InputError, shown
 from maxlab.interfaces import fields
@@ -40,6 +40,7 @@ GPU_GIGABYTES = {
 """Memory of GPUs in GB of 10**9 bytes, as the vendors' data sheets say."""
 MOST_BATCH = 512
 """The largest batch that is chosen where nobody asks for one."""
+_BATCHES = (1, 8, 64)
 _LENGTHS = (512, 2048, 8192, 32768, 131072)
 
 
@@ -72,13 +73,17 @@ def gpu_memory(name: str) -> tuple[str, int]:
 
 
 def free_memory(devices: Iterable[Device]) -> int:
-    """The bytes that are free now on all of ``devices`` together."""
-    return sum(int(one.stats["free_memory"]) for one in devices)
+    """The bytes that are free now on all of ``devices`` together; CPUs share those of the host."""
+    free = {
+        one if isinstance(one, Accelerator) else None: int(one.stats["free_memory"])
+        for one in devices
+    }
+    return sum(free.values())
 
 
 @dataclass(frozen=True)
 class MemoryEstimate(Tabular):
-    """What a pipeline takes of the memory, in bytes, for a batch of sequences of one length.
+    """The memory that a pipeline takes, in bytes, for a batch of sequences of one length.
 
     Weights are those of the files. The cache holds whole pages. Activations are those of a step
     that reads prompts, with every value of the widest layer alive at once.
@@ -102,7 +107,7 @@ class MemoryEstimate(Tabular):
         >>> small = MemoryEstimate("H100", 80 * 10**9, 72 * 10**9, 16 * 10**9, 0, 2**18, 2**19,
         ...                        8192, 2**17, 128, batch=8, length=4096, most_length=131072)
         >>> small.cache, small.fits, small.largest_batch(4096), small.longest_length(8)
-        (4294967296, True, 95, 49408)
+        (4294967296, True, 100, 51328)
     """
 
     device: str
@@ -193,6 +198,10 @@ class MemoryEstimate(Tabular):
         found = {one for one in _LENGTHS if most is None or one < most}
         return sorted(found | {self.length} | ({most} if most is not None else set()))
 
+    def batches(self) -> list[int]:
+        """Batches for which a table tells the longest length."""
+        return sorted({*_BATCHES, self.batch})
+
     def title(self) -> str:
         """The devices, the budget, and whether it is enough."""
         told = f"{size_text(self.needed)} of {size_text(self.budget)}"
@@ -206,12 +215,15 @@ class MemoryEstimate(Tabular):
             rows.append((str(name), size_text(int(nbytes or 0)), told))
         fits = [("tokens each", "largest batch")]
         fits += [(str(one), str(self.largest_batch(one))) for one in self.lengths()]
+        longest = [("sequences", "most tokens each")]
+        longest += [(str(one), str(self.longest_length(one))) for one in self.batches()]
         return "\n".join(
             [
                 self.title(),
                 f"{self.batch} sequences of {self.length} tokens",
                 *aligned(rows, right=(1, 2)),
                 *aligned(fits, right=(0, 1)),
+                *aligned(longest, right=(0, 1)),
             ]
         )
 
@@ -224,6 +236,7 @@ class MemoryEstimate(Tabular):
             self.budget,
             size_text(self.budget),
             [(one, self.largest_batch(one)) for one in self.lengths()],
+            [(one, self.longest_length(one)) for one in self.batches()],
         )
 
 

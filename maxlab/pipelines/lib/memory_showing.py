@@ -12,7 +12,7 @@ _STYLE = (
     ".maxlab-memory{font-size:0.9em;max-width:680px;color:inherit}"
     ".maxlab-memory svg{width:100%;height:auto}"
     ".maxlab-memory table{border-collapse:collapse;margin:6px 24px 6px 0;display:inline-table;"
-    "vertical-align:top}"
+    "vertical-align:top;font-size:inherit}"
     ".maxlab-memory th,.maxlab-memory td{text-align:right;padding:2px 10px 2px 0;color:inherit;"
     "background:transparent;border-bottom:1px solid rgba(128,128,128,.35)}"
     ".maxlab-memory th:first-child,.maxlab-memory td:first-child{text-align:left}"
@@ -35,7 +35,7 @@ def _bar(parts: Sequence[tuple[str, int, str]], budget: int, told_budget: str) -
         )
         if width > 9 * len(name) and name != "left":
             shapes.append(
-                f'<text x="{place + 6:.2f}" y="27" font-size="13" fill="#fff">{escape(name)}</text>'
+                f'<text x="{place + 6:.2f}" y="27" font-size="13" fill="#000">{escape(name)}</text>'
             )
         place += width
     line = budget / whole * _WIDTH
@@ -58,8 +58,9 @@ def page(
     budget: int,
     told_budget: str,
     batches: Sequence[tuple[int, int]],
+    lengths: Sequence[tuple[int, int]],
 ) -> str:
-    """The bar, the parts as a table, and the largest batch for each length.
+    """The bar, the parts as a table, and tables of what would fit.
 
     Args:
         title: What the picture says, in a line.
@@ -68,21 +69,29 @@ def page(
         budget: Bytes that may be taken.
         told_budget: Its text.
         batches: Lengths, with the largest batch of each.
+        lengths: Batches, with the longest length of each.
     """
     rows = "".join(
         f'<tr><td><i style="background:{_COLOURS[name]}"></i>{escape(name)}</td>'
         f"<td>{escape(text)}</td></tr>"
         for name, _, text in parts
     )
-    fits = "".join(f"<tr><td>{length}</td><td>{batch}</td></tr>" for length, batch in batches)
     return (
         f'<style>{_STYLE}</style><div class="maxlab-memory"><b>{escape(title)}</b>'
         f"<div>{escape(caption)}</div>{_bar(parts, budget, told_budget)}"
-        '<div><table><thead><tr><th scope="col">part</th><th scope="col">memory</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
-        '<table><thead><tr><th scope="col">tokens each</th><th scope="col">largest batch</th></tr>'
-        f"</thead><tbody>{fits}</tbody></table></div></div>"
+        f"<div>{_table(('part', 'memory'), rows)}"
+        f"{_table(('tokens each', 'largest batch'), _numbers(batches))}"
+        f"{_table(('sequences', 'most tokens each'), _numbers(lengths))}</div></div>"
     )
+
+
+def _numbers(pairs: Sequence[tuple[int, int]]) -> str:
+    return "".join(f"<tr><td>{one}</td><td>{other}</td></tr>" for one, other in pairs)
+
+
+def _table(heads: Sequence[str], rows: str) -> str:
+    told = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    return f"<table><thead><tr>{told}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 __all__ = ["page"]

@@ -39,7 +39,7 @@ from maxlab.pipelines.lib.settings import (
 
 _LOG = logging.getLogger("maxlab.pipelines")
 _KEPT = ("_huggingface_config", "huggingface_weight_repo", "huggingface_model_repo")
-"""What is found again when it is asked for, and does not travel with a pickle."""
+"""Attributes that a pickle leaves out: they are found again when they are asked for."""
 
 
 @dataclass(repr=False)

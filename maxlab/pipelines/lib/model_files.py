@@ -30,7 +30,7 @@ _DEFAULTS = (
     "min_new_tokens",
     "do_sample",
 )
-"""What a generation config may say of sampling."""
+"""Entries of a generation config that are about sampling."""
 
 
 def _transformers() -> Any:
@@ -125,8 +125,9 @@ def generation_config_of(repo: HuggingFaceRepo) -> Any:
 
 
 def sampling_defaults_of(repo: HuggingFaceRepo) -> SamplingParamsGenerationConfigDefaults:
-    """What the generation config of a model sets explicitly; transformers is not imported where
-    the model has no such file.
+    """The sampling parameters that a model's generation config sets.
+
+    transformers is not imported where the model has no such file.
 
     Raises:
         InputError: ML132, the file cannot be read.

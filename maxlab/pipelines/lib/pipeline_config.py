@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import tempfile
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +21,7 @@ from maxlab.interfaces import fields
 from maxlab.pipelines.lib import config_resolving
 from maxlab.pipelines.lib.architectures import import_custom
 from maxlab.pipelines.lib.config_enums import PipelineRole
+from maxlab.pipelines.lib.endpoints import endpoint, endpoint_base
 from maxlab.pipelines.lib.kv_cache_config import KVCacheConfig
 from maxlab.pipelines.lib.lora_config import LoRAConfig
 from maxlab.pipelines.lib.max_config import MAXConfig, Place, help_of, unknown_setting
@@ -31,7 +30,6 @@ from maxlab.pipelines.lib.model_config import MAXModelConfig
 from maxlab.pipelines.lib.profiling_config import ProfilingConfig
 from maxlab.pipelines.lib.sampling import SamplingConfig
 from maxlab.pipelines.lib.settings import (
-    Kind,
     Origin,
     default_of,
     maybe,
@@ -65,25 +63,6 @@ _WHOLE = {
 }
 """Keywords that take a whole configuration, in place of its settings."""
 _Part = TypeVar("_Part", bound=MAXConfig)
-
-
-def _endpoint_base() -> str:
-    """A new prefix of endpoints, in the folder for temporary files where its path is short."""
-    folder = tempfile.gettempdir()
-    folder = folder if len(folder.encode()) <= 40 else "/tmp"
-    return f"ipc://{folder}/maxlab-{uuid.uuid4().hex}"
-
-
-def _endpoint() -> Kind:
-    """The kind of a prefix of endpoints on this machine."""
-    plain = text(filled=True)
-
-    def rule(field: str, value: Any) -> None:
-        plain.rule(field, value)
-        if not value.startswith("ipc://") or len(value.encode()) > 90:
-            raise fields.out_of_range(field, value, "ipc:// with a path of at most 84 bytes")
-
-    return Kind(rule, str, told="ipc://PATH")
 
 
 @dataclass(init=False, repr=False)
@@ -233,9 +212,9 @@ class PipelineConfig(MAXConfig):
         factory=list,
     )
     zmq_endpoint_base: str = setting(
-        _endpoint(),
+        endpoint(),
         help="How the endpoints of the processes of a server begin; random by default.",
-        factory=_endpoint_base,
+        factory=endpoint_base,
         compare=False,
         is_read=False,
     )
@@ -452,7 +431,7 @@ class PipelineConfig(MAXConfig):
         return inner if isinstance(inner, str) else found
 
     def estimate_memory(self, on: str | None = None) -> MemoryEstimate:
-        """What the pipeline takes of the memory, and what would fit.
+        """The memory that the pipeline takes, and the batches and lengths that fit.
 
         Args:
             on: The name of a GPU, such as ``"H100"``; by default the pipeline's own devices, with
@@ -507,7 +486,7 @@ class PipelineConfig(MAXConfig):
 
         Example:
             >>> PipelineConfig.help()["draft_model_path"]
-            "Draft model: The folder of the model, or its name on a Hugging Face hub: ORG/NAME."
+            'Draft model: The folder of the model, or its name on a Hugging Face hub: ORG/NAME.'
         """
         return dict(help_of(PipelineConfig))
 

@@ -18,7 +18,7 @@ def _mode() -> Kind:
 
 @dataclass(repr=False)
 class ProfilingConfig(MAXConfig):
-    """What is recorded of the runs on GPUs.
+    """How much is recorded of runs on GPUs.
 
     Example:
         >>> ProfilingConfig(gpu_profiling="detailed").gpu_profiling

@@ -409,7 +409,7 @@ class PipelineRegistry:
         )
 
     def _rows(self) -> list[tuple[str, ...]]:
-        """What the table tells of each architecture."""
+        """The rows of the table, one for each architecture."""
         return [
             (
                 name,

@@ -54,7 +54,7 @@ _WRITTEN = {
     "DTYPE": "a dtype, such as float32",
     "DEVICE": "cpu, gpu or gpu:0",
 }
-"""What stands for a value in the help of a command, in words."""
+"""Words for what stands for a value in the help of a command."""
 
 
 def _same(value: Any) -> Any:
@@ -63,7 +63,7 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What values a setting takes.
+    """The values that a setting takes, and how they are written.
 
     Attributes:
         rule: Raises for a value that the setting may not have.

@@ -160,7 +160,6 @@ def _settings_of_a_user() -> st.SearchStrategy[dict[str, Any]]:
         "served_model_name": st.none() | VALUES["text"].filter(bool),
         "trust_remote_code": st.booleans(),
         "vision_config_overrides": VALUES["mapping"],
-        "huggingface_model_revision": st.sampled_from(["main", "refs/pr/1", "v1.0"]),
         "kv_cache_page_size": st.integers(1, 256),
         "device_memory_utilization": st.floats(0.5, 1),
         "enable_prefix_caching": st.booleans(),

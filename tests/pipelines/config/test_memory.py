@@ -191,6 +191,12 @@ def test_the_utilization_and_the_chunk_change_what_fits(tiny: str) -> None:
         assert small.activations_of(1, 256) < whole.estimate_memory().activations_of(1, 256)
 
 
+def test_echo_keeps_the_logits_of_every_token(tiny: str) -> None:
+    plain = PipelineConfig(model_path=tiny).estimate_memory()
+    echo = PipelineConfig(model_path=tiny, enable_echo=True).estimate_memory()
+    assert echo.activations_of(1, 10) == plain.activations_of(1, 10) + 10 * LLAMA["vocab_size"] * 4
+
+
 def test_a_model_without_a_cache_has_none(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers not installed; extra oracle has it")
     config = PipelineConfig(model_path=folders.model(tmp_path / "bert", folders.BERT))
@@ -264,7 +270,9 @@ def test_the_picture_is_to_scale_and_says_its_numbers(tiny: str) -> None:
     assert [int(row[1]) for row in rows[1:]] == [nbytes for _, nbytes in estimate.parts()]
     told = str(estimate).splitlines()
     assert told[0].endswith("fits")
-    assert any(line.split() == ["256", str(estimate.largest_batch(256))] for line in told)
+    for row in ((256, estimate.largest_batch(256)), (8, estimate.longest_length(8))):
+        assert any(line.split() == [str(one) for one in row] for line in told)
+        assert f"<tr><td>{row[0]}</td><td>{row[1]}</td></tr>" in page
 
 
 def test_too_much_is_told(tiny: str) -> None:

@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,6 +159,35 @@ def test_assignments_are_checked_as_arguments_are(tiny: str) -> None:
     assert config.origin("max_batch_size") is Origin.user
 
 
+EVERY = {
+    f"{place.owner.__name__}.{place.name}": place
+    for place in AudioGenerationConfig._places().values()
+    if not place.section.startswith("draft_")
+}
+"""Every setting that there is."""
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_setting_refuses_what_it_does_not_take(name: str) -> None:
+    place = EVERY[name]
+    made: Any = place.owner.__new__(place.owner)
+    for value in (object(), "\0", -(10**400), [[]], {1: 2}):
+        with pytest.raises((InputError, InputTypeError), match=re.escape(name)) as raised:
+            setattr(made, place.name, value)
+        assert raised.value.code in ("ML980", "ML981")
+        assert "expected ≠" in str(raised.value)
+        assert place.name not in vars(made)
+
+
+def test_every_setting_has_a_help_of_its_own() -> None:
+    told = [place.setting.help for place in EVERY.values()]
+    assert len(set(told)) == len(told)
+    assert all(text.endswith(".") for text in told)
+    assert set(PipelineConfig.help()) == set(PipelineConfig._places())
+    for kind in PARTS:
+        assert set(settings_of(kind)) <= set(kind.help())
+
+
 # ---------------------------------------------------------------- resolving
 def test_what_nobody_decides_is_chosen(tiny: str) -> None:
     config = PipelineConfig(model_path=tiny)
@@ -229,15 +259,16 @@ def test_environment_variables_are_defaults(tiny: str, monkeypatch: pytest.Monke
 
 
 def test_a_session_is_configured(tiny: str, caplog: pytest.LogCaptureFixture) -> None:
-    session = InferenceSession()
+    modes: list[GPUProfilingMode] = []
+    session: Any = SimpleNamespace(gpu_profiling=modes.append)
     config = PipelineConfig(model_path=tiny, gpu_profiling="on", use_vendor_blas="true")
     config.configure_session(session)
-    assert session._gpu_profiling.value == "on"
     config.configure_session(session)
     told = [one for one in caplog.records if "use_vendor_blas=true has no effect" in one.message]
     assert len(told) <= 1  # once a process
     PipelineConfig(model_path=tiny).configure_session(session)
-    assert session._gpu_profiling.value == "off"
+    assert modes == [GPUProfilingMode.ON, GPUProfilingMode.ON, GPUProfilingMode.OFF]
+    PipelineConfig(model_path=tiny).configure_session(InferenceSession())
 
 
 # ---------------------------------------------------------------- architectures
@@ -355,6 +386,23 @@ def test_the_log_tells_the_pipeline(
 
 
 # ---------------------------------------------------------------- draft models
+def test_sections_of_a_file_may_be_those_of_a_draft_model(tiny: str) -> None:
+    text = f"""
+model_config: {{model_path: '{tiny}'}}
+draft_model_config:
+  model_path: '{tiny}'
+draft_kv_cache_config:
+  kv_cache_page_size: 32
+"""
+    config = PipelineConfig.from_yaml(text)
+    assert config.draft_model_config is not None
+    assert config.draft_model_config.kv_cache_config.kv_cache_page_size == 32
+    assert config.model_config.kv_cache_config.kv_cache_page_size == 128
+    assert str(config.origin("draft_kv_cache_page_size")) == "file"
+    assert PipelineConfig.from_arguments(config.to_arguments()) == config
+    assert "Draft model: " in PipelineConfig.argument_parser().format_help()
+
+
 def test_a_draft_model_shares_the_memory_and_the_tokens(tiny: str, tmp_path: Path) -> None:
     config = PipelineConfig(
         model_path=tiny, draft_model_path=tiny, enable_prefix_caching=True, max_length=64

@@ -455,6 +455,12 @@ def test_paths_of_this_machine_are_used_as_they_are(
     monkeypatch.chdir(tmp_path)
     for name in ("own/model.safetensors", str(tmp_path / "own/model.safetensors")):
         assert download_weight_files("owner/name", [name]) == [Path(name)]
+    root = folder(tmp_path / "model", {"own/model.safetensors": b"x"})
+    name = "own/model.safetensors"
+    assert download_weight_files(str(root), [name]) == [root / name]
+    assert download_weight_files(str(root), [str(root / name)]) == [root / name]
+    with pytest.raises(RepositoryError, match="ML111"):
+        download_weight_files(str(root), [str(tmp_path / name)])
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     with pytest.raises(RepositoryError, match="ML111"):

@@ -20,6 +20,7 @@ from maxlab.pipelines.lib.hf_utils import (
     try_to_load_from_cache,
     validate_hf_repo_access,
 )
+from maxlab.pipelines.lib.hf_utils.downloads import files_of_repository
 from tests.pipelines.hub.models import cached, config, gguf_file, plain, safetensors
 from tests.pipelines.hub.server import COMMIT, Fault, Hub, Model
 
@@ -100,6 +101,18 @@ def test_without_a_revision_the_hub_is_asked_for_the_newest(hub: Hub, cache: Pat
     hub.models.clear()
     hub.faults = [Fault(503)] * 9
     assert download_weight_files(ID, ["model.safetensors"]) == [new], "the hub is down"
+
+
+def test_files_of_the_working_directory_count_only_where_that_is_asked_for(
+    hub: Hub, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.models[ID] = tiny()
+    (tmp_path / "model.safetensors").write_bytes(plain())
+    monkeypatch.chdir(tmp_path)
+    assert download_weight_files(ID, ["model.safetensors"]) == [Path("model.safetensors")]
+    (path,) = files_of_repository(ID, ["model.safetensors"])
+    assert path.read_bytes() == plain("BF16", 100)
+    assert files_of_repository(ID, []) == []
 
 
 def test_files_are_downloaded_again_when_that_is_asked_for(hub: Hub, cache: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import threading
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from maxlab import progress
-from maxlab.errors import UnreachableError
+from maxlab.errors import RepositoryError, UnreachableError
 from maxlab.pipelines.lib.hf_utils import download_weight_files
 from maxlab.pipelines.lib.hf_utils.access import translated
 from tests.pipelines.hub.models import plain
@@ -110,6 +112,35 @@ def test_a_disk_that_is_full(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", full)
     with pytest.raises(ValueError, match=r"w\.safetensors.*No space left on device.*ML122"):
         download_weight_files("owner/tiny", ["w.safetensors"])
+
+
+def test_a_download_that_fails_stops_those_that_are_under_way(
+    hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    begun, stopped = threading.Event(), []
+
+    def download(repo_id: str, name: str, *, tqdm_class: Any, **options: object) -> str:
+        if name == "bad.gguf":
+            begun.wait(20)
+            raise http("httpx", "HTTPStatusError", Exception, 403)
+        bar = tqdm_class(total=10**9)
+        begun.set()
+        try:
+            for _ in range(20_000):
+                bar.update(1)
+                time.sleep(0.001)
+        except Exception as error:
+            stopped.append(type(error).__name__)
+            raise
+        return __file__
+
+    hub.models["owner/tiny"] = Model({"bad.gguf": b"x", "good.gguf": b"x"})
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    with pytest.raises(RepositoryError, match="ML120"):
+        download_weight_files("owner/tiny", ["good.gguf", "bad.gguf"])
+    assert stopped == ["_StoppedError"]
 
 
 def test_versions_that_take_no_bar(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ def bag_of_words_folder(folder: Path, **entries: Any) -> np.ndarray[Any, Any]:
     return table
 
 
-def bert_folder(folder: Path, **entries: Any) -> Any:
-    """Writes a tiny BERT with its tokenizer; returns the model of transformers."""
+def encoder_folder(folder: Path, kind: str = "BertModel", **entries: Any) -> Any:
+    """Writes a tiny encoder with its tokenizer; returns the model of transformers."""
     import torch
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -55,8 +55,8 @@ def bert_folder(folder: Path, **entries: Any) -> Any:
         "initializer_range": 0.3,
         **entries,
     }
-    kind = given.pop("kind", transformers.BertModel)
-    model = kind(transformers.BertConfig(**given)).eval()
+    made: Any = getattr(transformers, kind)
+    model = made(made.config_class(**given)).eval()
     model.save_pretrained(folder)
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -15,10 +15,11 @@ from maxlab.errors import (
     FileError,
     MaxlabError,
     MissingFileError,
+    MissingPackageError,
     RepositoryError,
     UnsupportedError,
 )
-from maxlab.pipelines.lib.tokenizer import TextTokenizer
+from maxlab.pipelines.lib.tokenizer import TextTokenizer, packages
 from tests.pipelines.tokenizer import trained
 
 pytest.importorskip("transformers", reason="transformers not installed")
@@ -202,6 +203,14 @@ def test_code_of_a_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "modules").exists()
     TextTokenizer(str(folder), trust_remote_code=True)
     assert marker.exists()  # so the code would have shown itself
+
+
+def test_a_jinja_with_ways_out_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages.jinja2.cache_clear()
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "3.1.5")
+    with pytest.raises(MissingPackageError, match=r"3\.1\.6 or later") as caught:
+        packages.jinja2()
+    assert caught.value.code == "ML979"
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
 from maxlab.pipelines.lib.hf_utils.listing import Listing, in_folder, on_hub, path_in
 from maxlab.pipelines.lib.hf_utils.names import (
     as_folder,
+    below,
     check_file_name,
     check_repo_id,
     check_revision,
@@ -52,7 +53,8 @@ def download_weight_files(
     Args:
         huggingface_model_id: The repository, or a folder, whose files are never downloaded.
         filenames: Files relative to the root of the repository. Where all of them are paths of
-            files on this machine, these are returned.
+            files on this machine, absolute or relative to the working directory, these are
+            returned; of a folder, paths of files in it.
         revision: A branch, a tag, or the hash of a commit. Where it is given, files that the cache
             has of it are returned without the network; None is ``main``, as the hub has it now.
         force_download: Download again what the cache has.
@@ -88,12 +90,25 @@ def download_weight_files(
                 fix="leave out force_download, or give the id of a repository",
             )
         refuse_revision(folder, "main" if revision is None else revision)
-        return _in_folder(huggingface_model_id, folder, [check_file_name(name) for name in names])
+        return _in_folder(huggingface_model_id, folder, [below(folder, name) for name in names])
     if not force_download and (here := _paths_of_this_machine(names)) is not None:
         return here
-    names = [check_file_name(name) for name in names]
-    repo_id = check_repo_id(huggingface_model_id)
+    return files_of_repository(huggingface_model_id, names, revision, force_download, max_workers)
+
+
+def files_of_repository(
+    repo_id: str,
+    filenames: Sequence[str],
+    revision: str | None = None,
+    force_download: bool = False,
+    max_workers: int = 8,
+) -> list[Path]:
+    """As `download_weight_files`, whatever files lie in the working directory."""
+    names = [check_file_name(name) for name in filenames]
+    check_repo_id(repo_id)
     wanted = "main" if revision is None else check_revision(revision)
+    if not names:
+        return []
     cached = _cached(repo_id, wanted, names)
     if cached is not None and not force_download and (revision is not None or is_offline()):
         return cached
@@ -305,4 +320,4 @@ def try_to_load_from_cache(repo_id: str, filename: str, revision: str) -> str | 
     return found
 
 
-__all__ = ["download_weight_files", "try_to_load_from_cache"]
+__all__ = ["download_weight_files", "files_of_repository", "try_to_load_from_cache"]

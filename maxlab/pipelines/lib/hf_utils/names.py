@@ -156,6 +156,23 @@ def no_folder(repo_id: str) -> MissingRepositoryError:
     )
 
 
+def below(root: Path, file: object) -> str:
+    """The name of a file relative to ``root``, given as that or as an absolute path.
+
+    Raises:
+        RepositoryError: ML111, it is neither, or it leads out of ``root``.
+
+    Example:
+        >>> below(Path("/models/tiny"), "/models/tiny/a.gguf")
+        'a.gguf'
+    """
+    if isinstance(file, (str, os.PathLike)) and os.path.isabs(file):
+        path, start = Path(file), root.absolute()
+        if path.is_relative_to(start):
+            file = path.relative_to(start).as_posix()
+    return check_file_name(file)
+
+
 def inside(root: Path, name: str, holds: Path | None = None) -> Path:
     """The path of the file ``name`` below ``root``, whose links lead nowhere else.
 
@@ -184,6 +201,7 @@ def inside(root: Path, name: str, holds: Path | None = None) -> Path:
 
 __all__ = [
     "as_folder",
+    "below",
     "check_file_name",
     "check_repo_id",
     "check_revision",

@@ -23,6 +23,7 @@ from maxlab.pipelines.lib.hf_utils.encodings import Told
 from maxlab.pipelines.lib.hf_utils.listing import Checkpoint, Listing
 from maxlab.pipelines.lib.hf_utils.names import (
     as_folder,
+    below,
     check_file_name,
     check_repo_id,
     check_revision,
@@ -299,7 +300,8 @@ class HuggingFaceRepo(Tabular):
                 ML121, the file tells no encoding that maxlab knows.
             WeightError: ML632, ML633 or ML637, the file cannot be read.
         """
-        name = self._relative(file)
+        root = self._listing.root
+        name = check_file_name(file) if root is None else below(root, file)
         of = self._listing_for(name)
         if name not in of.sizes:
             raise no_file(self.repo_id, self._shown_revision, name, ())
@@ -316,15 +318,6 @@ class HuggingFaceRepo(Tabular):
                 f"{told.why}"
             )
         return told.encoding
-
-    def _relative(self, file: str | Path) -> str:
-        root = self._listing.root
-        if root is not None and isinstance(file, (str, os.PathLike)) and os.path.isabs(file):
-            try:
-                file = Path(file).relative_to(root.absolute()).as_posix()
-            except ValueError:
-                pass  # it is refused below
-        return check_file_name(file)
 
     @property
     def _shown_revision(self) -> str:

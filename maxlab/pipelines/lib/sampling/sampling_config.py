@@ -17,7 +17,7 @@ _LIKE_NONE = (None, 0, 1.0)
 
 @dataclass(repr=False)
 class SamplingConfig(MAXConfig):
-    """What the sampler of a pipeline is built with.
+    """The features that the sampler of a pipeline is built with.
 
     Example:
         >>> SamplingConfig(do_penalties=True)

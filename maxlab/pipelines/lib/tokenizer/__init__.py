@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxlab.pipelines.lib.tokenizer.explaining import PromptExplanation, PromptToken
 from maxlab.pipelines.lib.tokenizer.running import (
     max_tokens_to_generate,
     run_with_default_executor,
@@ -12,11 +13,15 @@ from maxlab.pipelines.lib.tokenizer.simple import (
 )
 from maxlab.pipelines.lib.tokenizer.streaming import IncrementalDecoder
 from maxlab.pipelines.lib.tokenizer.text import TextTokenizer
+from maxlab.pipelines.lib.tokenizer.vision import TextAndVisionTokenizer
 
 __all__ = [
     "IdentityPipelineTokenizer",
     "IncrementalDecoder",
     "PreTrainedPipelineTokenizer",
+    "PromptExplanation",
+    "PromptToken",
+    "TextAndVisionTokenizer",
     "TextTokenizer",
     "max_tokens_to_generate",
     "run_with_default_executor",

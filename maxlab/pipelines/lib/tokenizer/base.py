@@ -1,10 +1,10 @@
-"""What tokenizers of texts and of images share: a tokenizer of transformers, and its limits."""
+"""The common part of tokenizers of texts and of images: that of transformers, and its limits."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,6 +149,14 @@ class PretrainedTokenizer:
     def _templated(self) -> Any:
         """The object of transformers that has the chat template."""
         return self.delegate
+
+    def _special_tokens(self) -> Mapping[str, Any]:
+        """The texts of special tokens by the names that templates read."""
+        found: Mapping[str, Any] = self.delegate.special_tokens_map
+        return {
+            name: [str(one) for one in value] if isinstance(value, (list, tuple)) else str(value)
+            for name, value in found.items()
+        }
 
     def sampling_params(self, asked: SamplingParamsInput | None = None) -> SamplingParams:
         """Sampling parameters for a request: each from the user, the model, or the class.

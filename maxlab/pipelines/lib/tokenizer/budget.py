@@ -1,4 +1,4 @@
-"""What a chat template may use while it renders: steps, characters and time.
+"""The bounds of a chat template while it renders: steps, characters and time.
 
 Each rendering has a budget of its own. Loops, calls of macros, and every function that makes a text
 or a list spend of it *before* they work, so a template is ended before it has used what it asks
@@ -27,7 +27,7 @@ MOST_WIDTH = 10_000
 MOST_BITS = 4096
 """The most bits of an integer that a template makes."""
 _ITEM = 8
-"""What an element of a list costs, in characters."""
+"""The cost of an element of a list, in characters."""
 
 
 class LimitError(Exception):
@@ -35,7 +35,7 @@ class LimitError(Exception):
 
 
 class Budget:
-    """What is left of the steps, characters and seconds of one rendering."""
+    """The rest of the steps, characters and seconds of one rendering."""
 
     def __init__(self) -> None:
         self._left = MOST_WORK

@@ -16,7 +16,7 @@ from maxlab.interfaces import fields
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo
 from maxlab.pipelines.lib.hf_utils.names import as_folder
 from maxlab.pipelines.lib.model_files import generation_config_of
-from maxlab.pipelines.lib.tokenizer.packages import needed
+from maxlab.pipelines.lib.tokenizer import packages
 
 MOST_BYTES = 256 << 20
 """The largest file of a tokenizer that is read."""
@@ -159,7 +159,7 @@ def local_folder(model_path: str) -> Path | None:
 
 
 def load(kind: str, model_path: str, revision: str | None, trust_remote_code: bool) -> Any:
-    """What a class of transformers makes of a folder or a repository.
+    """The tokenizer or processor that a class of transformers makes of a folder or a repository.
 
     Args:
         kind: The class, ``"AutoTokenizer"`` or ``"AutoProcessor"``.
@@ -177,7 +177,7 @@ def load(kind: str, model_path: str, revision: str | None, trust_remote_code: bo
     for name in _SMALL if folder else ():
         assert folder is not None
         _checked(folder, name)
-    maker = getattr(needed("transformers", "a tokenizer"), kind)
+    maker = getattr(packages.transformers(), kind)
     try:
         return maker.from_pretrained(
             str(folder) if folder else model_path,

@@ -2,35 +2,83 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module, metadata
 from typing import Any
 
 from maxlab.errors import MissingPackageError
 
+SAFE_JINJA = (3, 1, 6)
+"""The first version of jinja2 from whose sandbox no way out is known."""
 
-def needed(package: str, what: str) -> Any:
-    """The module ``package``.
 
-    Args:
-        package: Its name, as it is imported.
-        what: The part of maxlab that needs it, for the error.
+@contextmanager
+def _needed_by(what: str, package: str) -> Iterator[None]:
+    """Names the package where an import inside fails.
 
     Raises:
         MissingPackageError: ML979, it is not installed (an ImportError).
-
-    Example:
-        >>> needed("json", "this example").dumps([1])
-        '[1]'
     """
     try:
-        return import_module(package)
+        yield
     except ImportError as error:
         raise MissingPackageError(
             "ML979",
-            f"{what} needs the package {package.partition('.')[0]}, which is not installed",
+            f"{what} needs the package {package}, which is not installed",
             why=[str(error)],
             fix='pip install "maxlab[llm]"',
         ) from error
 
 
-__all__ = ["needed"]
+@cache
+def jinja2() -> Any:
+    """The package jinja2, with the modules of it that templates need.
+
+    Raises:
+        MissingPackageError: ML979, it is not installed, or older than `SAFE_JINJA` (an
+            ImportError).
+    """
+    with _needed_by("a chat template", "jinja2"):
+        import_module("jinja2.ext")
+        import_module("jinja2.meta")
+        import_module("jinja2.nodes")
+        import_module("jinja2.sandbox")
+        import_module("jinja2.utils")
+        import_module("jinja2.visitor")
+        found = import_module("jinja2")
+    version = tuple(int(part) for part in re.findall(r"\d+", metadata.version("jinja2"))[:3])
+    if version < SAFE_JINJA:
+        wanted = ".".join(map(str, SAFE_JINJA))
+        raise MissingPackageError(
+            "ML979",
+            f"a chat template needs jinja2 {wanted} or later ≠ {metadata.version('jinja2')} found",
+            why=["templates can leave the sandbox of older versions"],
+            fix='pip install --upgrade "maxlab[llm]"',
+        )
+    return found
+
+
+def transformers() -> Any:
+    """The package transformers.
+
+    Raises:
+        MissingPackageError: ML979, it is not installed (an ImportError).
+    """
+    with _needed_by("a tokenizer", "transformers"):
+        return import_module("transformers")
+
+
+def pillow() -> tuple[Any, Any]:
+    """The modules ``Image`` and ``ImageOps`` of Pillow.
+
+    Raises:
+        MissingPackageError: ML979, it is not installed (an ImportError).
+    """
+    with _needed_by("an image of a request", "pillow"):
+        return import_module("PIL.Image"), import_module("PIL.ImageOps")
+
+
+__all__ = ["SAFE_JINJA", "jinja2", "pillow", "transformers"]

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 async def run_with_default_executor(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What ``fn`` returns, called in a thread of the event loop's default executor.
+    """The value that ``fn`` returns, called in a thread of the event loop's default executor.
 
     Other coroutines run meanwhile. Context variables are those of the caller.
 

@@ -21,6 +21,7 @@ from string import Formatter
 from types import BuiltinMethodType
 from typing import Any
 
+from maxlab.pipelines.lib.tokenizer import packages
 from maxlab.pipelines.lib.tokenizer.budget import (
     MOST_BITS,
     MOST_WIDTH,
@@ -31,7 +32,6 @@ from maxlab.pipelines.lib.tokenizer.budget import (
     weigh,
     width,
 )
-from maxlab.pipelines.lib.tokenizer.packages import needed
 
 REMOVED = ("urlize", "xmlattr", "pprint", "striptags", "wordwrap", "random")
 """Jinja's filters that chat templates do not get: they write HTML or Python, or draw at random."""
@@ -62,7 +62,7 @@ _WIDTHS = frozenset({"center", "indent", "truncate", "batch", "slice", "format",
 """Filters that take a width, or numbers that act as one."""
 _STR_WIDTHS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 _TURN, _CALL = 8, 1024
-"""What a turn of a loop, or a small function, costs, and a call of a macro: in characters."""
+"""The costs of a turn of a loop or a small function, and of a call of a macro: in characters."""
 _LONG_NUMBER = re.compile(r"\d{5,}")
 
 
@@ -301,7 +301,7 @@ def _test_guard(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _formatter(environment: Any) -> Formatter:
     """The formatter behind ``str.format``, which reads attributes by the rules of the sandbox."""
-    base: Any = needed("jinja2.sandbox", "a chat template").SandboxedFormatter
+    base: Any = packages.jinja2().sandbox.SandboxedFormatter
 
     class Limited(base):  # type: ignore[misc]
         def format_field(self, value: Any, format_spec: str) -> Any:
@@ -318,8 +318,8 @@ def _formatter(environment: Any) -> Formatter:
 # ---------------------------------------------------------------- counting calls put into loops
 def count_loops(tree: Any) -> Any:
     """The syntax tree of a template with calls that count its loops, macros and blocks."""
-    nodes = needed("jinja2.nodes", "a chat template")
-    transformer: Any = needed("jinja2.visitor", "a chat template").NodeTransformer
+    nodes = packages.jinja2().nodes
+    transformer: Any = packages.jinja2().visitor.NodeTransformer
 
     def call(function: Callable[..., Any], *args: Any, at: Any) -> Any:
         # An imported name, not one of the template, which could give it another meaning.
@@ -369,8 +369,8 @@ def count_loops(tree: Any) -> Any:
 # ---------------------------------------------------------------- the environment
 def _generation() -> Any:
     """Jinja's extension for the block ``generation``, which marks what an assistant wrote."""
-    extension: Any = needed("jinja2.ext", "a chat template").Extension
-    nodes = needed("jinja2.nodes", "a chat template")
+    extension: Any = packages.jinja2().ext.Extension
+    nodes = packages.jinja2().nodes
 
     class Generation(extension):  # type: ignore[misc]
         tags = frozenset({"generation"})
@@ -384,9 +384,9 @@ def _generation() -> Any:
 
 
 def _environment_class() -> Any:
-    sandbox = needed("jinja2.sandbox", "a chat template")
+    sandbox = packages.jinja2().sandbox
     base: Any = sandbox.ImmutableSandboxedEnvironment
-    undefined = needed("jinja2", "a chat template").Undefined
+    undefined = packages.jinja2().Undefined
 
     class Limited(base):  # type: ignore[misc]
         intercepted_binops = frozenset(_OPERATORS)
@@ -441,8 +441,8 @@ def _environment_class() -> Any:
 
 
 def _namespace() -> Any:
-    base: Any = needed("jinja2.utils", "a chat template").Namespace
-    error = needed("jinja2.sandbox", "a chat template").SecurityError
+    base: Any = packages.jinja2().utils.Namespace
+    error = packages.jinja2().sandbox.SecurityError
 
     class Namespace(base):  # type: ignore[misc]
         def __init__(*args: Any, **kwargs: Any) -> None:
@@ -467,7 +467,6 @@ def environment() -> Any:
     Raises:
         MissingPackageError: ML979, jinja2 is not installed.
     """
-    needed("jinja2", "a chat template")
     made = _environment_class()(
         trim_blocks=True,
         lstrip_blocks=True,

@@ -187,7 +187,7 @@ class IncrementalDecoder:
 
     # ------------------------------------------------------------ texts that end it
     def _before_stop(self, piece: str) -> str:
-        """What of the text so far can be given: it is neither behind a stop nor in one."""
+        """The part of the text so far that can be given: it is neither behind a stop nor in one."""
         text = self._waiting + piece
         ends = [
             (place + len(stop), place, stop)

@@ -12,9 +12,8 @@ from typing import Any
 from maxlab import files
 from maxlab.errors import InputError, MaxlabError, ParseError, shown
 from maxlab.interfaces import fields
-from maxlab.pipelines.lib.tokenizer import budget, sandbox
+from maxlab.pipelines.lib.tokenizer import budget, packages, sandbox
 from maxlab.pipelines.lib.tokenizer.messages import plain
-from maxlab.pipelines.lib.tokenizer.packages import needed
 
 MOST_SOURCE = 1 << 20
 """The most characters of a template."""
@@ -112,7 +111,7 @@ class ChatTemplate:
 
     def _failed(self, error: Exception) -> MaxlabError:
         """The error of the template that ``error`` stands for, with the line where it was."""
-        jinja = needed("jinja2", "a chat template")
+        jinja = packages.jinja2()
         line = getattr(error, "lineno", None) or _line(error)
         where = f"the chat template of {self.origin}" + (f", line {line}" if line else "")
         text = self.source.splitlines()[line - 1].strip() if line else ""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxlab.errors import InputError
-from maxlab.interfaces import TextGenerationRequest, fields
+from maxlab.interfaces import RequestID, TextGenerationRequest, fields
 from maxlab.interfaces.text import TextGenerationRequestMessage, TextGenerationRequestTool
 from maxlab.pipelines.core import TextContext
 from maxlab.pipelines.lib.tokenizer.base import PretrainedTokenizer, json_schema
+from maxlab.pipelines.lib.tokenizer.explaining import PromptExplanation, explain
 from maxlab.pipelines.lib.tokenizer.messages import as_text
 from maxlab.pipelines.lib.tokenizer.running import run_with_default_executor
 
@@ -100,19 +101,93 @@ class TextTokenizer(PretrainedTokenizer):
             as_text(messages), tools, chat_template_options, self._special_tokens()
         )
 
-    def _special_tokens(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.delegate.special_tokens_map
-        return {
-            name: [str(one) for one in value] if isinstance(value, (list, tuple)) else str(value)
-            for name, value in found.items()
-        }
-
     def _decode(self, ids: list[int], options: dict[str, Any]) -> str:
         """The text of tokens; of a single one with the space that it begins with, if asked."""
         if len(ids) != 1 or not self._before:
             return super()._decode(ids, options)
         before = super()._decode(self._before, options)
         return super()._decode([*self._before, *ids], options)[len(before) :]
+
+    def explain(
+        self,
+        request: TextGenerationRequest | Sequence[TextGenerationRequestMessage] | str,
+        tools: list[TextGenerationRequestTool] | None = None,
+        chat_template_options: dict[str, Any] | None = None,
+    ) -> PromptExplanation:
+        """The way of a request to its tokens: which template, which prompt, and what is odd.
+
+        Nothing is refused for being too long; a warning says so.
+
+        Args:
+            request: A request, the messages of a conversation, or a prompt.
+            tools: The tools of a conversation.
+            chat_template_options: The options of a conversation's template.
+
+        Raises:
+            InputError, ParseError: ML154 to ML159, as by `apply_chat_template`.
+            InputTypeError: ML980, ``request`` is none of the three.
+        """
+        given = self._as_request(request, tools, chat_template_options)
+        self._refuse_what_is_not_read(given)
+        if given.messages is None:
+            prompt = given.prompt
+            ids = self._encode(prompt, True) if isinstance(prompt, str) else list(prompt or ())
+            template = None
+        else:
+            template = self.chat_template(given.tools)
+            prompt = self.apply_chat_template(
+                given.messages, given.tools, given.chat_template_options
+            )
+            ids = self._encode(prompt, False)
+        return explain(
+            self.delegate,
+            [int(one) for one in ids],
+            prompt=prompt if isinstance(prompt, str) else "",
+            template=template,
+            messages=given.messages or (),
+            tools=given.tools,
+            options=given.chat_template_options or (),
+            max_length=self.max_length,
+        )
+
+    def _as_request(
+        self, request: Any, tools: Any, options: dict[str, Any] | None
+    ) -> TextGenerationRequest:
+        if isinstance(request, TextGenerationRequest):
+            if tools is not None or options is not None:
+                raise fields.contradiction(
+                    "explain() has a request, and tools or chat_template_options beside it",
+                    "put them into the request",
+                )
+            return request
+        if isinstance(request, str):
+            given: dict[str, Any] = {"prompt": request}
+        elif isinstance(request, (list, tuple)):
+            given = {"messages": list(request)}
+        else:
+            raise fields.wrong_type("request", request, "a request, messages or a prompt")
+        return TextGenerationRequest(
+            RequestID("explained"),
+            self.model_path,
+            tools=tools,
+            chat_template_options=options,
+            **given,
+        )
+
+    def _refuse_what_is_not_read(self, request: TextGenerationRequest) -> None:
+        """Raises for a request that has what no text model reads.
+
+        Raises:
+            InputError: ML159, it has images, neither a prompt nor messages, or what only messages
+                can use.
+        """
+        self._refuse_without_messages(request)
+        if request.images:
+            raise InputError(
+                "ML159",
+                f"request {request.request_id} has images, and TextTokenizer takes none",
+                fix="use TextAndVisionTokenizer with a model that sees",
+            )
 
     async def prompt_of(self, request: TextGenerationRequest) -> tuple[str | Sequence[int], bool]:
         """The prompt of a request, and whether special tokens are added to it.
@@ -126,13 +201,7 @@ class TextTokenizer(PretrainedTokenizer):
             InputError: ML154 to ML159, as by `apply_chat_template`; neither a prompt nor messages,
                 or images.
         """
-        self._refuse_without_messages(request)
-        if request.images:
-            raise InputError(
-                "ML159",
-                f"request {request.request_id} has images, and TextTokenizer takes none",
-                fix="use TextAndVisionTokenizer with a model that sees",
-            )
+        self._refuse_what_is_not_read(request)
         if request.messages is None:
             assert request.prompt is not None
             return request.prompt, True
