@@ -54,8 +54,11 @@ class Histories(RuleBasedStateMachine):
         free = self.cache.blocks.pool.free_count
         if not self.cache.blocks.reserve(made, steps):
             assert made.start_idx == start, "a failed reservation moved the context"
-            assert self.pages(made) == before[: len(self.pages(made))]
-            assert self.cache.blocks.pool.free_count >= free
+            kept = self.pages(made)
+            # A page in whose middle a sequence goes on may have become a copy of its own.
+            changed = [at for at, page in enumerate(kept) if page != before[at]]
+            assert changed in ([], [start // caches.PAGE])
+            assert self.cache.blocks.pool.free_count >= free - len(changed)
             return
         assert start <= made.start_idx < made.active_idx
         for _ in range(steps):
