@@ -120,8 +120,8 @@ class BlockManager:
 
     def reserve(self, context: TextGenerationContext, num_steps: int) -> bool:
         """Gives a sequence the pages that ``num_steps`` steps write to; False where too few are
-        free. The pages that it has stay, but those behind a place to which its context went back are
-        given back, and a shared page in the middle of which it goes on becomes a copy of its own.
+        free. Then the pages that it has stay, but those behind a place to which its context went
+        back are given back, and a shared page in the middle of which it goes on is copied for it.
 
         Where the start of the tokens that are to be computed is found in shared pages, the
         context's ``start_idx`` moves behind them.
