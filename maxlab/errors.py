@@ -314,6 +314,10 @@ class InputError(MaxlabError, ValueError):
         super().__init__(known, said, at=at, why=why, fix=fix)
 
 
+class InsufficientBlocksError(MaxlabError, RuntimeError):
+    """A cache that has not enough pages for a sequence, now or ever."""
+
+
 class InputTypeError(MaxlabError, TypeError):
     """An input of a Python type, or under a name, that the model does not take."""
 

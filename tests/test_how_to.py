@@ -23,6 +23,7 @@ PAGES = {
     "how-to/colour-by-your-own-numbers.md": 4,
     "how-to/read-hints-in-cells.md": 2,
     "how-to/look-at-requests-and-sampling.md": 5,
+    "how-to/look-into-a-paged-cache.md": 4,
     "how-to/make-a-kernel-faster.md": 4,
     "how-to/profile-a-model.md": 5,
     "how-to/read-what-the-compiler-did.md": 7,

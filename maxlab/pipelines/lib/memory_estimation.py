@@ -11,6 +11,7 @@ from maxlab.driver import Accelerator, Device
 from maxlab.engine.times import plural, size_text
 from maxlab.errors import InputError, shown
 from maxlab.interfaces import fields
+from maxlab.nn.kv_cache.sizes import pages_of
 from maxlab.pipelines.lib import memory_showing
 from maxlab.tabular import Field, Tabular, aligned
 
@@ -125,8 +126,7 @@ class MemoryEstimate(Tabular):
 
     def cache_of(self, batch: int, length: int) -> int:
         """Bytes of the cache for ``batch`` sequences of ``length`` tokens, in whole pages."""
-        pages = -(-length // self.page)
-        return batch * pages * self.page * self.per_token
+        return batch * pages_of(length, self.page) * self.page * self.per_token
 
     def activations_of(self, batch: int, length: int) -> int:
         """Bytes of the activations for ``batch`` sequences of ``length`` tokens."""
