@@ -12,7 +12,7 @@ from maxlab.driver import CPU, Device
 from maxlab.dtype import DType
 from maxlab.errors import InputError, InputTypeError, UnsupportedError
 from maxlab.nn.comm import Signals
-from maxlab.nn.kv_cache import KVCacheParams
+from maxlab.nn.kv_cache import KVCacheParams, PagedKVCacheManager
 from maxlab.nn.transformer import ReturnLogits
 from maxlab.pipelines.lib.config_enums import SupportedEncoding
 from maxlab.pipelines.lib.interfaces import (
@@ -71,9 +71,9 @@ class Always(AlwaysSignalBuffersMixin, Plain):
 
 def made(kind: type[PipelineModel[Any]], devices: list[Device] | None = None, **config: Any) -> Any:
     """A model on the CPU, of a configuration with these settings."""
+    cache: Any = SimpleNamespace(available_cache_memory=config.pop("memory", 77))
     given: Any = SimpleNamespace(lora_config=None, max_length=None)
     vars(given).update(config)
-    cache: Any = SimpleNamespace(available_cache_memory=77)
     session: Any = "session"
     weights: Any = None
     return kind(
@@ -114,9 +114,12 @@ def test_log_probabilities_are_refused_unless_a_model_tells_them() -> None:
 
 def test_the_manager_of_a_cache_is_loaded_with_the_memory_it_may_take() -> None:
     assert made(Managed).kv_manager == ("manager", "session", 77)
-    with pytest.raises(UnsupportedError) as caught:
-        made(Cached)
-    assert (caught.value.code, "Cached" in caught.value.what) == ("ML169", True)
+    page = Cached.estimate_kv_cache_size()
+    manager = made(Cached, max_batch_size=2, memory=page).kv_manager
+    assert isinstance(manager, PagedKVCacheManager)
+    assert (manager.num_free_blocks, manager.max_batch_size, manager.max_seq_len) == (1, 2, 40)
+    with pytest.raises(ValueError, match="a cache of at least one page expected"):
+        made(Cached, max_batch_size=2, memory=page - 1)
 
 
 @pytest.mark.parametrize("method", ["get_kv_params", "get_num_layers", "estimate_kv_cache_size"])

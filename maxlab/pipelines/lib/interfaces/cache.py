@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from maxlab.errors import UnsupportedError
-
 if TYPE_CHECKING:
     from maxlab.driver import Device
     from maxlab.dtype import DType
     from maxlab.engine import InferenceSession
     from maxlab.interfaces import Pipeline
-    from maxlab.nn.kv_cache import KVCacheParams
+    from maxlab.nn.kv_cache import KVCacheParams, PagedKVCacheManager
     from maxlab.pipelines.lib.config import PipelineConfig
     from maxlab.pipelines.lib.kv_cache_config import KVCacheConfig
 
@@ -24,22 +22,37 @@ class KVCacheMixin(Protocol):
     Put it before `PipelineModel` among the bases of a model.
     """
 
-    def load_kv_manager(self, session: InferenceSession, available_cache_memory: int | None) -> Any:
-        """The manager of the model's cache.
+    def load_kv_manager(
+        self, session: InferenceSession, available_cache_memory: int | None
+    ) -> PagedKVCacheManager:
+        """The manager of the model's cache, for batches and texts as large as are configured.
 
         Args:
             session: The session that compiles and runs the model.
-            available_cache_memory: The bytes that the cache may take; None without a limit.
+            available_cache_memory: The bytes that the cache may take; enough for a whole batch of
+                the longest texts where it is None.
 
         Raises:
-            UnsupportedError: ML169 (a NotImplementedError), the model makes no manager of its own:
-                this version has no class of managers to make one of.
+            ArgumentError: ML644, ML646, ML648 (each a ValueError), parameters that no paged cache
+                can have, or memory for less than a page.
         """
-        raise UnsupportedError(
-            "ML169",
-            f"{type(self).__name__} has a cache of keys and values, and this version has no "
-            "manager of pages for it",
-            fix="override load_kv_manager in the model to return a manager of your own",
+        from maxlab.nn.kv_cache import PagedKVCacheManager
+
+        model: Any = self  # a `PipelineModel` as well
+        params = self.get_kv_params(
+            model.huggingface_config,
+            len(model.devices),
+            model.kv_cache_config,
+            model.encoding.cache_dtype,
+        )
+        return PagedKVCacheManager(
+            params,
+            max_batch_size=model.pipeline_config.max_batch_size or 1,
+            max_seq_len=model.max_seq_len,
+            num_layers=self.get_num_layers(model.huggingface_config),
+            devices=model.devices,
+            session=session,
+            available_cache_memory=available_cache_memory,
         )
 
     @classmethod

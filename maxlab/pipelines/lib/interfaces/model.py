@@ -62,8 +62,7 @@ class PipelineModel(ABC, Generic[BaseContextType]):
         return_logits: Which logits the model returns.
 
     Raises:
-        UnsupportedError: ML169 (a NotImplementedError), adapters (LoRA) are asked for, or the
-            model has a cache and makes no manager for it.
+        UnsupportedError: ML169 (a NotImplementedError), adapters (LoRA) are asked for.
 
     Attributes:
         max_seq_len: The largest number of tokens of a text, of the prompt and generated.
