@@ -110,8 +110,7 @@ def _core_of(cpu: int) -> str:
     """A name of the core that ``cpu`` is a thread of."""
     place = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
     try:
-        with open(place, "rb") as file:
-            return file.read().decode("latin-1")
+        return Path(place).read_text("ascii")
     except OSError:  # the kernel does not tell
         return str(cpu)
 

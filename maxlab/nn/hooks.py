@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maxlab import files
 from maxlab.errors import ArgumentTypeError, shown
 from maxlab.graph import BufferValue, TensorValue, ops
 from maxlab.nn.calls import Layer, add_layer_hook, remove_layer_hook, running_path
@@ -150,8 +151,8 @@ class PrintHook:
         more = f"-step_{self._steps}" if self._steps else ""
         if array.dtype.kind == "V" or array.dtype.isbuiltin != 1:
             array = array.astype(np.float32)  # exact, and NumPy's format lacks these types
-        with (folder / f"{file}{more}.npy").open("wb") as out:
-            np.save(out, array)
+        with files.replacing(folder / f"{file}{more}.npy", "the values of a layer") as out:
+            np.lib.format.write_array(out, array, allow_pickle=False)
 
     def step(self) -> None:
         """Keep the files that were written: runs from now on write others, ``<label>-step_1.npy``

@@ -12,10 +12,12 @@ import os
 import re
 from pathlib import Path
 
-from maxlab.errors import MissingPackageError, MissingRepositoryError
+from maxlab import files
+from maxlab.errors import FileError, MissingPackageError, MissingRepositoryError
 from maxlab.graph.staged import placed
 from maxlab.pipelines.lib.hf_utils.names import check_repo_id, check_revision
 
+_MOST_REF = 1024
 _COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PREFIX = "models--"
 
@@ -60,8 +62,8 @@ def snapshot_of(repo_id: str, revision: str) -> Path | None:
     commit = revision
     if named.is_file():
         try:
-            commit = named.read_text("utf-8").strip()
-        except (OSError, ValueError):
+            commit = files.read_text(named, "the commit of a branch", most=_MOST_REF).strip()
+        except FileError:
             return None
     if not _COMMIT.fullmatch(commit):
         return None  # such as a branch's name with a /, of which the cache has nothing
