@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from maxlab.opset import (
+        attention,
         binary,
         buffer_slices,
         casting,
@@ -76,6 +77,7 @@ __all__ = [
     "Role",
     "Ops",
     "Sample",
+    "attention",
     "binary",
     "buffer_slices",
     "casting",

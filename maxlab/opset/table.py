@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxlab.opset import (
+    attention,
     binary,
     buffer_slices,
     casting,
@@ -72,6 +73,7 @@ __all__ = [
     "Role",
     "Ops",
     "Sample",
+    "attention",
     "binary",
     "buffer_slices",
     "casting",

@@ -39,6 +39,8 @@ NO_TORCH = {
     "mo.buffer.load_slice": "memory: see tests/effects",
     "mo.buffer.store": "memory: see tests/effects",
     "mo.buffer.store_slice": "memory: see tests/effects",
+    "mo.cache.attention": "memory: see tests/nn/kernels",
+    "mo.cache.store": "memory: see tests/nn/kernels",
     "mo.chain": "an order: see tests/effects",
     "mo.print": "prints: see tests/effects",
     "mo.host": "a function of Python: what it computes is up to it",

@@ -101,6 +101,7 @@ from maxlab.graph.ops.buffers import (
     buffer_store_slice,
     print,
 )
+from maxlab.graph.ops.caching import cache_attention, cache_store
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.collectives import allgather
 from maxlab.graph.ops.contracting import (
@@ -461,6 +462,8 @@ __all__ = [
     "buffer_load_slice",
     "buffer_store",
     "buffer_store_slice",
+    "cache_attention",
+    "cache_store",
     "call",
     "cast",
     "chunk",

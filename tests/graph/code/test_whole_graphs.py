@@ -115,6 +115,26 @@ def buffers() -> Graph:
 
 
 @made
+def pages() -> Graph:
+    u32 = DType.uint32
+    types = [
+        BufferType(F32, ["pages", 2, 3, 16, 2, 8]),
+        *(TensorType(u32, shape) for shape in (["ends"], ["batch"], ["batch", "most"], [])),
+        TensorType(F32, ["rows", 64]),
+        TensorType(F32, [4]),
+    ]
+    with Graph("pages", input_types=types) as graph:
+        cache, *given = graph.inputs
+        *numbers, x, sinks = (v.tensor for v in given)
+        ops.cache_store(cache.buffer, x, *numbers, part=0, parts=2, column=32)
+        q = x[:, :32].reshape([-1, 4, 8])
+        y = ops.cache_attention(cache.buffer, q, *numbers, scale=0.25)
+        z = ops.cache_attention(cache.buffer, q, *numbers, sinks, mask="chunk", window=5)
+        graph.output(y, z)
+    return graph
+
+
+@made
 def several_devices() -> Graph:
     gpus = [DeviceRef.GPU(0), DeviceRef.GPU(1)]
     types = [TensorType(F32, ["n", 4], gpu) for gpu in gpus]

@@ -1,0 +1,146 @@
+// Writes into pages of a cache of keys and values, and attention over them; attention.cu has the
+// attention of GPUs.
+//
+// `blocks` are pages of keys, part 0, and values, part 1, of all layers. Rows of new tokens lie one
+// sequence after another: those of the sequence s from offsets[s] on. A sequence has lengths[s] tokens
+// in the cache already, and its pages are in the row s of `table`. Whatever these say, no kernel leaves
+// its memory: a number that is out of range ends the run.
+
+// Rows with the new keys and values of one layer, PARTS of them side by side from COLUMN on.
+// @op cache_store(inout blocks: T[pages, 2, layers, page, heads, dim], x: T[tokens, width],
+//   offsets: uint32[ends], lengths: uint32[batch], table: uint32[batch, most], layer: uint32[])
+// @types T: any
+// @params PART: int; PARTS: int; COLUMN: int
+// @items tokens
+// @work PARTS * heads * dim
+// @c
+const i64 many = heads * dim, token = i;
+find_sequence(token);
+find_page(before + token - first);
+for (i64 part = 0; part < PARTS; part++)
+  __builtin_memcpy(blocks + place_of(PART + part), x + token * width + COLUMN + part * many,
+                   (u64)many * sizeof *x);
+// @cuda block threads=128
+const i64 many = heads * dim, token = i;
+find_sequence(token);
+find_page(before + token - first);
+for (i64 c = threadIdx.x; c < PARTS * many; c += blockDim.x)
+  blocks[place_of(PART + c / many) + c % many] = x[token * width + COLUMN + c];
+
+// The softmax over keys is taken in one pass: TILE scores at a time, with the sums so far made smaller
+// when a larger score comes. A thread takes the query heads, GROUP of them, that share a head of keys.
+// @op cache_attention(blocks: T[pages, 2, layers, page, heads, dim], q: T[tokens, wide, dim],
+//   offsets: uint32[ends], lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
+//   sinks: T[wide]) -> (y: T[tokens, wide, dim])
+// @types T: any
+// @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; TILE: int; BYTES: int;
+//   POWER: int
+// @items tokens * heads
+// @work GROUP * page * dim
+// @c scratch=BYTES
+const i64 token = i / heads, head = i % heads;
+find_sequence(token);
+see_keys();
+T *const query = (T *)scratch, *const sums = query + GROUP * dim, *const scores = sums + GROUP * dim;
+T *const tops = scores + TILE, *const totals = tops + GROUP;
+const i64 mine = (token * wide + head * GROUP) * dim;
+for (i64 c = 0; c < GROUP * dim; c++) query[c] = load(q, mine + c) * SCALE, sums[c] = 0;
+for (i64 g = 0; g < GROUP; g++) {
+  // @if SINKS
+  tops[g] = load(sinks, head * GROUP + g), totals[g] = 1;
+  // @else
+  tops[g] = -__builtin_inff(), totals[g] = 0;
+  // @endif
+}
+for (i64 at = begin; at < end;) {
+  find_page(at);
+  i64 some = page - slot < TILE ? page - slot : TILE;
+  if (some > end - at) some = end - at;
+  const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim, step = heads * dim;
+  for (i64 g = 0; g < GROUP; g++) {
+    T top = tops[g];
+    // @if MASK == "alibi"
+    find_slope(head * GROUP + g);
+    // @endif
+    for (i64 k = 0; k < some; k++) {
+      T score = 0;
+      #pragma omp simd reduction(+ : score)
+      for (i64 c = 0; c < dim; c++) score += query[g * dim + c] * load(blocks, keys + k * step + c);
+      // @if MASK == "alibi"
+      score -= slope * (T)(position - at - k);
+      // @endif
+      scores[k] = score;
+      top = score > top ? score : top;
+    }
+    const T less = top == -__builtin_inff() ? 0 : top, shrink = mx_exp_T(tops[g] - less);
+    T total = totals[g] * shrink;
+    tops[g] = top;
+    for (i64 k = 0; k < some; k++) scores[k] = mx_exp_T(scores[k] - less), total += scores[k];
+    totals[g] = total;
+    #pragma omp simd
+    for (i64 c = 0; c < dim; c++) sums[g * dim + c] *= shrink;
+    for (i64 k = 0; k < some; k++) {
+      const T weight = scores[k];
+      #pragma omp simd
+      for (i64 c = 0; c < dim; c++) sums[g * dim + c] += weight * load(blocks, values + k * step + c);
+    }
+  }
+  at += some;
+}
+for (i64 g = 0; g < GROUP; g++)
+  for (i64 c = 0; c < dim; c++)
+    store(y, mine + g * dim + c, totals[g] == 0 ? 0 : sums[g * dim + c] / totals[g]);
+
+// The sequence of a row: the last one that begins at it or before. Sequences may be empty.
+// @macro find_sequence(ROW)
+i64 seq = 0;
+for (i64 past = batch; past - seq > 1;) {
+  const i64 middle = seq + (past - seq) / 2;
+  if ((i64)load(offsets, middle) <= ROW) seq = middle;
+  else past = middle;
+}
+if (batch < 1 || ROW >= (i64)load(offsets, seq + 1) || ROW < (i64)load(offsets, seq)) {
+  refuse(ROW, (batch < 1 ? 0 : (i64)load(offsets, batch)));
+  continue;
+}
+if ((i64)load(layer, 0) >= layers) {
+  refuse((i64)load(layer, 0), layers);
+  continue;
+}
+const i64 first = load(offsets, seq), before = load(lengths, seq);
+
+// The page of a position of the sequence, and the slot in it.
+// @macro find_page(POSITION)
+const i64 turn = (POSITION) / page, slot = (POSITION) % page;
+if (turn >= most) {
+  refuse((POSITION), most * page);
+  break;
+}
+const i64 entry = load(table, seq * most + turn);
+if (entry >= pages) {
+  refuse(entry, pages);
+  break;
+}
+
+// @macro place_of(WHICH) = ((((entry * 2 + (WHICH)) * layers + (i64)load(layer, 0)) * page + slot) * heads * dim)
+
+// How fast the score of a query head falls with the distance, where POWER is the greatest power of two
+// that is not above the number of heads.
+// @macro find_slope(HEAD)
+const i64 nth = HEAD;
+const f64 halvings = (nth < POWER ? 8.0 * (f64)(nth + 1) : 4.0 * (f64)(2 * (nth - POWER) + 1)) / POWER;
+const T slope = mx_exp_T((T)(-0.69314718055994531 * halvings));
+
+// The positions of the keys that a query sees: from begin to end.
+// @macro see_keys()
+const i64 position = before + token - first;
+// @if MASK == "null"
+const i64 begin = 0, end = before + (i64)load(offsets, seq + 1) - first;
+// @elif MASK == "window"
+const i64 begin = position + 1 > WINDOW ? position + 1 - WINDOW : 0, end = position + 1;
+// @elif MASK == "chunk"
+const i64 begin = position / WINDOW * WINDOW, end = position + 1;
+// @else
+const i64 begin = 0, end = position + 1;
+// @endif
+(void)position;

@@ -1,0 +1,98 @@
+"""Attention of ragged batches over a paged cache of keys and values."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from maxlab.errors import ArgumentError, shown
+from maxlab.graph import TensorValue, ops
+from maxlab.graph.operands import as_int
+from maxlab.nn.kernels.given import CacheParams, PagedCache, numbers, require_pages, require_rank
+
+_MASKS = {"0": "causal", "1": "alibi", "2": "null", "3": "chunk", "4": "window"}
+"""The masks of the op by the values of ``MHAMaskVariant``."""
+
+
+class Mask(TypedDict):
+    """The attributes of the op for a mask."""
+
+    mask: str
+    window: int
+
+
+def mask_of(what: str, variant: str, window: int) -> Mask:
+    """The attributes of the op for a mask.
+
+    Args:
+        what: The function, for errors.
+        variant: A ``MHAMaskVariant``.
+        window: The keys of a window or of a chunk; -1 where the mask has none.
+
+    Raises:
+        ArgumentError: ML667 (a ValueError), no such mask, or a window that does not go with it.
+        ArgumentTypeError: ML302, ``window`` is not an int.
+    """
+    mask = _MASKS.get(variant) if isinstance(variant, str) else None
+    if mask is None:
+        raise ArgumentError(
+            "ML667",
+            f"{what}: mask_variant must be a MHAMaskVariant, got {shown(variant)}",
+            fix="use MHAMaskVariant.CAUSAL_MASK, or another member",
+        )
+    window = as_int(what, window, "local_window_size")
+    if (mask in ("chunk", "window")) != (window > 0) or (window < 1 and window != -1):
+        raise ArgumentError(
+            "ML667",
+            f"{what}: the mask {mask!r} does not go with local_window_size={window}",
+            fix="pass the keys of a window or of a chunk for such masks, and -1 for others",
+        )
+    return {"mask": mask, "window": max(window, 0)}
+
+
+def flash_attention_ragged(
+    kv_params: CacheParams,
+    input: TensorValue,
+    input_row_offsets: TensorValue,
+    kv_collection: PagedCache,
+    layer_idx: TensorValue,
+    mask_variant: str,
+    scale: float,
+    local_window_size: int = -1,
+    sink_weights: TensorValue | None = None,
+) -> TensorValue:
+    """The attention of the queries of a ragged batch over the pages of its cache, in their shape.
+
+    Keys and values of the new tokens must be in the cache already. Query i of a sequence has the
+    position ``cache_lengths + i``; neighbouring query heads share a head of keys. Scores are never
+    all in memory, and pages are read where they lie. A query that sees no key gives 0.
+
+    Args:
+        kv_params: The parameters of the cache.
+        input: The queries, [tokens, heads, head_dim], of the dtype of the cache.
+        input_row_offsets: Where the rows of each sequence begin, uint32 [batch + 1].
+        kv_collection: The cache.
+        layer_idx: The layer, uint32 of rank 0.
+        mask_variant: The ``MHAMaskVariant``.
+        scale: The factor of the products of queries and keys.
+        local_window_size: The keys of a sliding window, the query's own among them, or the
+            positions of a chunk; -1 for other masks.
+        sink_weights: A score of each head, [heads], that takes part in the softmax without a value;
+            it is not scaled.
+
+    Raises:
+        ShapeError: ML659, other ranks or sizes (a ValueError).
+        DTypeError: ML666, other dtypes (a ValueError).
+        ArgumentError: ML667, a mask and a window that do not go together (a ValueError).
+        ArgumentTypeError: ML317, no tensors.
+    """
+    what = "flash_attention_ragged"
+    require_pages(what, kv_params, kv_collection)
+    require_rank(what, "the input", input, 3)
+    given = numbers(what, kv_collection, input_row_offsets, layer_idx)
+    mask = mask_of(what, mask_variant, local_window_size)
+    return ops.cache_attention(
+        kv_collection.kv_blocks, input, *given, sink_weights, scale=scale, **mask
+    )
+
+
+__all__ = ["flash_attention_ragged", "Mask", "mask_of"]
