@@ -7,31 +7,61 @@
 // its memory: a number that is out of range ends the run.
 
 // Rows with the new keys and values of one layer, PARTS of them side by side from COLUMN on.
-// @op cache_store(inout blocks: T[pages, 2, layers, page, heads, dim], x: T[tokens, width],
-//   offsets: uint32[ends], lengths: uint32[batch], table: uint32[batch, most], layer: uint32[])
+// @op cache_store(inout blocks: T[pages, 2, layers, page, heads, dim], offsets: uint32[ends],
+//   lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
+//   x: T[tokens, width])
 // @types T: any
 // @params PART: int; PARTS: int; COLUMN: int
 // @items tokens
 // @work PARTS * heads * dim
 // @c
 const i64 many = heads * dim, token = i;
-find_sequence(token);
+find_cached(token);
 find_page(before + token - first);
 for (i64 part = 0; part < PARTS; part++)
   __builtin_memcpy(blocks + place_of(PART + part), x + token * width + COLUMN + part * many,
                    (u64)many * sizeof *x);
 // @cuda block threads=128
 const i64 many = heads * dim, token = i;
-find_sequence(token);
+find_cached(token);
 find_page(before + token - first);
 for (i64 c = threadIdx.x; c < PARTS * many; c += blockDim.x)
   blocks[place_of(PART + c / many) + c % many] = x[token * width + COLUMN + c];
 
+// The keys or values of rows of new tokens, as they are in their pages.
+// @op cache_load(blocks: T[pages, 2, layers, page, heads, dim], offsets: uint32[ends],
+//   lengths: uint32[batch], table: uint32[batch, most], layer: uint32[]) -> (y: T[tokens, heads, dim])
+// @types T: any
+// @params PART: int
+// @items tokens
+// @work heads * dim
+// @c
+const i64 many = heads * dim, token = i;
+find_cached(token);
+find_page(before + token - first);
+__builtin_memcpy(y + token * many, blocks + place_of(PART), (u64)many * sizeof *y);
+// @cuda block threads=128
+const i64 many = heads * dim, token = i;
+find_cached(token);
+find_page(before + token - first);
+for (i64 c = threadIdx.x; c < many; c += blockDim.x)
+  y[token * many + c] = blocks[place_of(PART) + c];
+
+// The sequence of each row.
+// @op ragged_sequences(offsets: uint32[ends]) -> (y: int64[tokens])
+// @sizes BATCH
+// @items tokens
+// @both work=8
+const i64 batch = BATCH;
+find_sequence(i);
+(void)first;
+store(y, i, seq);
+
 // The softmax over keys is taken in one pass: TILE scores at a time, with the sums so far made smaller
 // when a larger score comes. A thread takes the query heads, GROUP of them, that share a head of keys.
-// @op cache_attention(blocks: T[pages, 2, layers, page, heads, dim], q: T[tokens, wide, dim],
-//   offsets: uint32[ends], lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
-//   sinks: T[wide]) -> (y: T[tokens, wide, dim])
+// @op cache_attention(blocks: T[pages, 2, layers, page, heads, dim], offsets: uint32[ends],
+//   lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
+//   q: T[tokens, wide, dim], stops: uint32[ends], sinks: T[wide]) -> (y: T[tokens, wide, dim])
 // @types T: any
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; TILE: int; BYTES: int;
 //   POWER: int
@@ -39,7 +69,7 @@ for (i64 c = threadIdx.x; c < PARTS * many; c += blockDim.x)
 // @work GROUP * page * dim
 // @c scratch=BYTES
 const i64 token = i / heads, head = i % heads;
-find_sequence(token);
+find_cached(token);
 see_keys();
 T *const query = (T *)scratch, *const sums = query + GROUP * dim, *const scores = sums + GROUP * dim;
 T *const tops = scores + TILE, *const totals = tops + GROUP;
@@ -103,11 +133,16 @@ if (batch < 1 || ROW >= (i64)load(offsets, seq + 1) || ROW < (i64)load(offsets, 
   refuse(ROW, (batch < 1 ? 0 : (i64)load(offsets, batch)));
   continue;
 }
+const i64 first = load(offsets, seq);
+
+// The same of rows of a cache, and the tokens that are cached.
+// @macro find_cached(ROW)
+find_sequence(ROW);
 if ((i64)load(layer, 0) >= layers) {
   refuse((i64)load(layer, 0), layers);
   continue;
 }
-const i64 first = load(offsets, seq), before = load(lengths, seq);
+const i64 before = load(lengths, seq);
 
 // The page of a position of the sequence, and the slot in it.
 // @macro find_page(POSITION)
@@ -134,13 +169,15 @@ const T slope = mx_exp_T((T)(-0.69314718055994531 * halvings));
 // The positions of the keys that a query sees: from begin to end.
 // @macro see_keys()
 const i64 position = before + token - first;
+const i64 fresh = (i64)load(stops, seq + 1) - (i64)load(stops, seq);
+const i64 there = before + (fresh > 0 ? fresh : 0), own = position + 1 < there ? position + 1 : there;
 // @if MASK == "null"
-const i64 begin = 0, end = before + (i64)load(offsets, seq + 1) - first;
+const i64 begin = 0, end = there;
 // @elif MASK == "window"
-const i64 begin = position + 1 > WINDOW ? position + 1 - WINDOW : 0, end = position + 1;
+const i64 begin = position + 1 > WINDOW ? position + 1 - WINDOW : 0, end = own;
 // @elif MASK == "chunk"
-const i64 begin = position / WINDOW * WINDOW, end = position + 1;
+const i64 begin = position / WINDOW * WINDOW, end = own;
 // @else
-const i64 begin = 0, end = position + 1;
+const i64 begin = 0, end = own;
 // @endif
-(void)position;
+(void)own;

@@ -4,9 +4,9 @@
 
 // A block a row and query head. Its WARPS warps take keys in turn, the lanes of a warp take the
 // elements of a head, EACH at most; in the end the sums of the warps become one.
-// @op cache_attention_gpu(blocks: T[pages, 2, layers, page, heads, dim], q: T[tokens, wide, dim],
-//   offsets: uint32[ends], lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
-//   sinks: T[wide]) -> (y: T[tokens, wide, dim])
+// @op cache_attention_gpu(blocks: T[pages, 2, layers, page, heads, dim], offsets: uint32[ends],
+//   lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
+//   q: T[tokens, wide, dim], stops: uint32[ends], sinks: T[wide]) -> (y: T[tokens, wide, dim])
 // @types T: any
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; EACH: int; WARPS: int;
 //   BYTES: int; POWER: int
@@ -14,7 +14,7 @@
 // @work page * dim
 // @cuda block threads=128 shared=BYTES
 const i64 token = i / wide, head = i % wide / GROUP;
-find_sequence(token);
+find_cached(token);
 see_keys();
 T *const tops = (T *)shared, *const totals = tops + WARPS, *const all = totals + WARPS;
 const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;

@@ -1,5 +1,5 @@
 """Ops of a paged cache of keys and values: ``cache.store`` writes rows of new tokens into their
-pages, ``cache.attention`` reads the pages that a row sees.
+pages, ``cache.load`` reads these rows, ``cache.attention`` all that a row sees.
 
 The operands are those of ``PagedCacheValues``: pages ``[pages, 2, layers, page, heads, dim]``,
 ``lengths`` ``[batch]`` of the tokens that are cached, ``table`` ``[batch, most]`` of pages, whose
@@ -19,8 +19,8 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import BufferType, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ONE
-from maxlab.opset.attributes import FLOAT, INT, TEXT
-from maxlab.opset.core import Array, Attrs, Call, Check, Cost, define, elements
+from maxlab.opset.attributes import DIM, FLOAT, INT, TEXT
+from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.effects import require_buffer
 from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
@@ -37,8 +37,8 @@ FLOATS = (DType.float32, DType.float64, DType.float16, DType.bfloat16)
 
 
 # ---------------------------------------------------------------- rules
-def _require_cache(what: str, types: Sequence[Any]) -> BufferType:
-    """The type of the pages, the first of ``types``; behind it come rows, and the numbers.
+def _require_cache(what: str, pages: Any, numbers: Sequence[Any]) -> BufferType:
+    """The type of the pages; ``numbers`` are the offsets, the lengths, the table and the layer.
 
     Raises:
         ArgumentTypeError: ML776, the pages are no buffer.
@@ -46,15 +46,7 @@ def _require_cache(what: str, types: Sequence[Any]) -> BufferType:
         ShapeError: ML659, other ranks or sizes.
         DeviceError: The operands are on several devices.
     """
-    buffer = require_buffer(f"{what}: the pages", types[0])
-    rows, *numbers = types[1:6]
-    if buffer.dtype not in FLOATS or rows.dtype is not buffer.dtype:
-        raise DTypeError(
-            "ML666",
-            f"{what}: rows and pages must be of one float dtype, got {rows.dtype.name} and "
-            f"{buffer.dtype.name}",
-            fix=f"cast the rows: ops.cast(x, DType.{buffer.dtype.name})",
-        )
+    buffer = require_buffer(f"{what}: the pages", pages)
     names = ("row offsets", "cache lengths", "lookup table", "layer")
     for name, type, rank in zip(names, numbers, (1, 1, 2, 0), strict=True):
         if type.dtype is not DType.uint32:
@@ -69,8 +61,26 @@ def _require_cache(what: str, types: Sequence[Any]) -> BufferType:
         raise _shape(what, f"the pages must be [pages, 2, layers, page, heads, dim], got {buffer}")
     if int(buffer.shape[1]) != 2 or 0 in [int(dim) for dim in buffer.shape[3:]]:
         raise _shape(what, f"a page has keys and values of one token or more, got {buffer}")
-    same_device(what, [buffer.as_tensor(), *types[1:]])
+    same_device(what, [buffer.as_tensor(), *numbers])
+    if buffer.dtype not in FLOATS:
+        raise DTypeError(
+            "ML666",
+            f"{what}: pages must be of floats, got {buffer.dtype.name}",
+            fix="use float32, float64, float16 or bfloat16",
+        )
     return buffer
+
+
+def _require_rows(what: str, buffer: BufferType, rows: TensorType) -> None:
+    """Raises unless ``rows`` have the dtype of the pages, and lie on their device."""
+    same_device(what, [buffer.as_tensor(), rows])
+    if rows.dtype is not buffer.dtype:
+        raise DTypeError(
+            "ML666",
+            f"{what}: rows and pages must be of one float dtype, got {rows.dtype.name} and "
+            f"{buffer.dtype.name}",
+            fix=f"cast the rows: ops.cast(x, DType.{buffer.dtype.name})",
+        )
 
 
 def _shape(what: str, why: str) -> ShapeError:
@@ -84,17 +94,20 @@ def _shape(what: str, why: str) -> ShapeError:
 
 def _batch_checks(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> list[Check]:
     """The numbers are of one batch."""
-    offsets, lengths, table = (operands[n].shape[0].poly for n in (2, 3, 4))
-    what = "cache_store" if "part" in attrs else "cache_attention"
-    found = []
-    for left, right, text in (
+    offsets, lengths, table = (operands[n].shape[0].poly for n in (1, 2, 3))
+    what = "a cache of keys and values"
+    pairs = [
         (offsets, lengths + ONE, "row offsets are not one more than cache lengths"),
         (lengths, table, "the lookup table has not as many rows as there are cache lengths"),
-    ):
-        gap = left - right
-        if not gap.is_constant or gap.value:
-            found.append(Check(left, "==", right, f"{what}: {text}"))
-    return found
+    ]
+    if len(operands) > 6:
+        ends = operands[6].shape[0].poly
+        pairs.append((offsets, ends, "there are not as many offsets of keys as of queries"))
+    return [
+        Check(left, "==", right, f"{what}: {text}")
+        for left, right, text in pairs
+        if not (left - right).is_constant or (left - right).value
+    ]
 
 
 # ---------------------------------------------------------------- places
@@ -117,14 +130,13 @@ def _slot(blocks: Array, table: Array, seq: int, position: int) -> tuple[int, in
     return int(table[seq, turn]), slot
 
 
-def _dims(at: Site) -> dict[str, Poly]:
-    """Sizes by the names that dims have in the text of kernels."""
-    blocks, x, offsets, lengths, table, _ = (o.type.sizes for o in at.operands[:6])
-    names = ("pages", "two", "layers", "page", "heads", "dim")
-    dims = dict(zip(names, blocks, strict=True))
-    del dims["two"]
+def _dims(at: Site, rows: Sequence[Poly]) -> dict[str, Poly]:
+    """Sizes by the names that dims have in the text of kernels; ``rows`` has new tokens."""
+    blocks, offsets, lengths, table, _ = (o.type.sizes for o in at.operands[:5])
+    pages, _, layers, page, heads, dim = blocks
     return {
-        **dims, "tokens": x[0], "wide" if len(x) == 3 else "width": x[1], "ends": offsets[0],
+        "pages": pages, "layers": layers, "page": page, "heads": heads, "dim": dim,
+        "tokens": rows[0], "wide" if len(rows) == 3 else "width": rows[1], "ends": offsets[0],
         "batch": lengths[0], "most": table[1],
     }  # fmt: skip
 
@@ -132,8 +144,9 @@ def _dims(at: Site) -> dict[str, Poly]:
 # ---------------------------------------------------------------- store
 def _store_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
     what = "cache_store"
-    buffer = _require_cache(what, types)
-    x = types[1]
+    buffer = _require_cache(what, types[0], types[1:5])
+    x = types[5]
+    _require_rows(what, buffer, x)
     part, parts, column = attrs["part"], attrs["parts"], attrs["column"]
     if part < 0 or parts < 1 or part + parts > 2 or column < 0:
         raise ArgumentError(
@@ -148,7 +161,7 @@ def _store_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
 
 
 def _store_reference(
-    call: Call, blocks: Array, x: Array, offsets: Array, lengths: Array, table: Array, layer: Array
+    call: Call, blocks: Array, offsets: Array, lengths: Array, table: Array, layer: Array, x: Array
 ) -> list[Array]:
     part, parts, column = (call.attrs[name] for name in ("part", "parts", "column"))
     shape = (parts, *blocks.shape[4:])
@@ -160,18 +173,92 @@ def _store_reference(
 
 
 def _store_kernel(at: Site) -> None:
-    attrs, dims = at.attrs, _dims(at)
+    attrs, dims = at.attrs, _dims(at, at.operands[5].type.sizes)
     many = dims["tokens"] * dims["heads"] * dims["dim"] * Poly.constant(attrs["parts"])
     given = {name.upper(): attrs[name] for name in ("part", "parts", "column")}
     kernel = OwnKernel(at, "attention.c", "cache_store", dims=dims, **given)
-    kernel.write(touched={at.operands[0].name: many, at.operands[1].name: many})
+    kernel.write(touched={at.operands[0].name: many, at.operands[5].name: many})
+
+
+# ---------------------------------------------------------------- load
+def _load_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
+    buffer = _require_cache("cache_load", types[0], types[1:5])
+    if attrs["part"] not in (0, 1):
+        raise ArgumentError(
+            "ML667",
+            f"cache_load: there is no part {attrs['part']}",
+            fix="part=0 for keys, part=1 for values",
+        )
+    shape = Shape([attrs["rows"], *buffer.shape[4:]])
+    return [TensorType(buffer.dtype, shape, buffer.device)]
+
+
+def _load_reference(
+    call: Call, blocks: Array, offsets: Array, lengths: Array, table: Array, layer: Array
+) -> Array:
+    made = np.zeros(call.shapes[0], blocks.dtype)
+    for row, seq, position in _sequences(offsets, lengths, len(made)):
+        page, slot = _slot(blocks, table, seq, position)
+        made[row] = blocks[page, call.attrs["part"], int(layer), slot]
+    return made
+
+
+def _load_kernel(at: Site) -> None:
+    dims = _dims(at, at.results[0].type.sizes)
+    kernel = OwnKernel(at, "attention.c", "cache_load", dims=dims, PART=at.attrs["part"])
+    kernel.write(touched={at.operands[0].name: elements(at.results[0].type)})
+
+
+# ---------------------------------------------------------------- sequences
+def _sequences_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+    (offsets,) = types
+    if offsets.dtype is not DType.uint32:
+        raise DTypeError(
+            "ML666",
+            f"ragged_sequences: the row offsets must be uint32, got {offsets.dtype.name}",
+            fix="cast them: ops.cast(x, DType.uint32)",
+        )
+    if offsets.rank != 1:
+        raise _shape("ragged_sequences", f"the row offsets must have rank 1, got {offsets}")
+    return [TensorType(DType.int64, [attrs["rows"]], offsets.device)]
+
+
+def _sequences_reference(call: Call, offsets: Array) -> Array:
+    rows = np.arange(call.shapes[0][0])
+    if len(rows) and (len(offsets) < 2 or offsets[0] > 0 or offsets[-1] < len(rows)):
+        raise ArgumentError("ML652", f"{len(rows)} rows, of which some belong to no sequence")
+    found: Array = np.searchsorted(offsets, rows, side="right") - 1
+    return found
+
+
+def _sequences_kernel(at: Site) -> None:
+    (rows,), (ends,) = at.results[0].type.sizes, at.operands[0].type.sizes
+    dims, sizes = {"tokens": rows, "ends": ends}, {"BATCH": ends - ONE}
+    OwnKernel(at, "attention.c", "ragged_sequences", dims=dims, sizes=sizes).write()
+
+
+def _sequences_samples() -> list[Sample]:
+    def sample(offsets: Sequence[int], label: str) -> Sample:
+        array = np.array(offsets, np.uint32)
+        return Sample((array,), {"rows": int(array[-1])}, label=label)
+
+    return [
+        sample([0, 3, 4, 9], "plain"),
+        sample([0, 0, 2, 2, 2, 5, 5], "empty sequences"),
+        sample([0], "no sequences"),
+        sample(np.arange(0, 700, 7).tolist(), "many"),
+    ]
 
 
 # ---------------------------------------------------------------- attention
 def _attention_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
     what = "cache_attention"
-    buffer = _require_cache(what, types)
-    q, sinks = types[1], types[6:]
+    buffer = _require_cache(what, types[0], types[1:5])
+    q, ends, *sinks = types[5:]
+    _require_rows(what, buffer, q)
+    if ends.dtype is not DType.uint32 or ends.rank != 1:
+        raise _shape(what, f"the offsets of keys must be uint32 [batch + 1], got {ends}")
+    same_device(what, [q, ends, *sinks])
     heads, dim = int(buffer.shape[4]), int(buffer.shape[5])
     static = q.rank == 3 and all(isinstance(size, StaticDim) for size in q.shape[1:])
     if not static or int(q.shape[2]) != dim or not int(q.shape[1]) or int(q.shape[1]) % heads:
@@ -209,8 +296,9 @@ def seen(mask: str, window: int, position: int, total: int) -> tuple[int, int]:
     if mask == "null":
         return 0, total
     if mask == "chunk":
-        return position // window * window, position + 1
-    return (max(position + 1 - window, 0) if mask == "window" else 0), position + 1
+        return position // window * window, min(position + 1, total)
+    first = max(position + 1 - window, 0) if mask == "window" else 0
+    return first, min(position + 1, total)
 
 
 def slopes(heads: int) -> Array:
@@ -233,18 +321,19 @@ def _power(heads: int) -> int:
 def _attention_reference(
     call: Call,
     blocks: Array,
-    q: Array,
     offsets: Array,
     lengths: Array,
     table: Array,
     layer: Array,
+    q: Array,
+    ends: Array,
     *sinks: Array,
 ) -> Array:
     mask, window, scale = (call.attrs[name] for name in ("mask", "window", "scale"))
     made = np.zeros(q.shape, np.float64)
     group = q.shape[1] // blocks.shape[4]
     for row, seq, position in _sequences(offsets, lengths, len(q)):
-        total = int(lengths[seq]) + int(offsets[seq + 1]) - int(offsets[seq])
+        total = int(lengths[seq]) + max(int(ends[seq + 1]) - int(ends[seq]), 0)
         places = [_slot(blocks, table, seq, p) for p in range(*seen(mask, window, position, total))]
         if not places:
             continue
@@ -266,12 +355,12 @@ def _attention_reference(
 
 
 def _attention_kernel(at: Site) -> None:
-    attrs, dims = at.attrs, _dims(at)
+    attrs, dims = at.attrs, _dims(at, at.results[0].type.sizes)
     wide, heads, dim = (int(dims[name].value) for name in ("wide", "heads", "dim"))
     group, nbytes = wide // heads, 8 if at.results[0].dtype is DType.float64 else 4
     more: dict[str, Any] = {
         "MASK": attrs["mask"], "WINDOW": attrs["window"], "SCALE": float(attrs["scale"]),
-        "SINKS": len(at.operands) == 7, "GROUP": group, "POWER": _power(wide),
+        "SINKS": len(at.operands) == 8, "GROUP": group, "POWER": _power(wide),
     }  # fmt: skip
     keys = dims["batch"] * dims["most"] * dims["page"] * dims["heads"] * dims["dim"]
     touched = {at.operands[0].name: keys * Poly.constant(2)}
@@ -286,8 +375,8 @@ def _attention_kernel(at: Site) -> None:
 
 def _attention_cost(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> Cost:
     """Two products with the keys and the values of as many tokens as a sequence has pages for."""
-    most = operands[4].shape[1].poly * operands[0].shape[3].poly
-    return Cost(elements(operands[1]) * most * Poly.constant(4))
+    most = operands[3].shape[1].poly * operands[0].shape[3].poly
+    return Cost(elements(operands[5]) * most * Poly.constant(4))
 
 
 define(
@@ -302,6 +391,33 @@ define(
     checks=_batch_checks,
     effect="write",
     cost=lambda operands, results, attrs: Cost(Poly.constant(0)),
+)
+
+define(
+    "cache.load",
+    "kernel",
+    "effect",
+    "Keys or values of new tokens, as they are in the pages of a cache.",
+    attrs={"part": INT, "rows": DIM},
+    infer=_load_infer,
+    reference=_load_reference,
+    kernel=_load_kernel,
+    checks=_batch_checks,
+    effect="read",
+    cost=lambda operands, results, attrs: Cost(Poly.constant(0)),
+)
+
+define(
+    "ragged.sequences",
+    "kernel",
+    "index",
+    "The sequence of each row of a ragged batch.",
+    attrs={"rows": DIM},
+    infer=_sequences_infer,
+    reference=_sequences_reference,
+    kernel=_sequences_kernel,
+    cost=lambda operands, results, attrs: Cost(Poly.constant(0)),
+    samples=_sequences_samples,
 )
 
 define(

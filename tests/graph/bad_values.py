@@ -301,11 +301,14 @@ CALLS: dict[str, Good] = {
         "destination": s.buffer, "source": np.ones(2, np.float32), "indices": [slice(0, 2)],
     },
     "cache_attention": lambda s: {
-        "blocks": ops.buffer_create(PAGES), "q": np.ones((3, 4, 2), np.float32), **_numbers(),
-        "sinks": None, "mask": "causal", "window": 0, "scale": 1.0,
+        "blocks": ops.buffer_create(PAGES), **_numbers(), "q": np.ones((3, 4, 2), np.float32),
+        "key_offsets": None, "sinks": None, "mask": "causal", "window": 0, "scale": 1.0,
+    },
+    "cache_load": lambda s: {
+        "blocks": ops.buffer_create(PAGES), **_numbers(), "rows": 3, "part": 0,
     },
     "cache_store": lambda s: {
-        "blocks": ops.buffer_create(PAGES), "x": np.ones((3, 8), np.float32), **_numbers(),
+        "blocks": ops.buffer_create(PAGES), **_numbers(), "x": np.ones((3, 8), np.float32),
         "part": 0, "parts": 2, "column": 0,
     },
     "call": lambda s: {"graph": s.sub, "*": (s.x,), "prefix": ""},
@@ -350,6 +353,7 @@ CALLS: dict[str, Good] = {
     "permute": lambda s: {"x": s.x, "dims": [1, 0]},
     "print": lambda s: {"value": s.x, "label": "x"},
     "range": _range,
+    "ragged_sequences": lambda s: {"row_offsets": np.array([0, 1, 3], np.uint32), "rows": 3},
     "rebind": lambda s: {"x": s.x, "shape": ("m", 4), "message": "as many", "layout": None},
     "repeat_interleave": lambda s: {"x": s.x, "repeats": 2, "axis": 0, "out_dim": None},
     "reshape": lambda s: {"x": s.x, "shape": (-1,)},

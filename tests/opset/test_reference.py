@@ -50,6 +50,7 @@ WITHOUT_SAMPLES = {
     "mo.buffer.store",
     "mo.buffer.store_slice",
     "mo.cache.attention",  # see tests/nn/kernels
+    "mo.cache.load",
     "mo.cache.store",
     "mo.call",  # those with regions are in tests/control
     "mo.chain",

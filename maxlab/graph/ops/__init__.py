@@ -101,7 +101,7 @@ from maxlab.graph.ops.buffers import (
     buffer_store_slice,
     print,
 )
-from maxlab.graph.ops.caching import cache_attention, cache_store
+from maxlab.graph.ops.caching import cache_attention, cache_load, cache_store, ragged_sequences
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.collectives import allgather
 from maxlab.graph.ops.contracting import (
@@ -463,6 +463,7 @@ __all__ = [
     "buffer_store",
     "buffer_store_slice",
     "cache_attention",
+    "cache_load",
     "cache_store",
     "call",
     "cast",
@@ -520,6 +521,7 @@ __all__ = [
     "pow",
     "print",
     "qmatmul",
+    "ragged_sequences",
     "random",
     "range",
     "rebind",

@@ -91,7 +91,7 @@ def flash_attention_ragged(
     given = numbers(what, kv_collection, input_row_offsets, layer_idx)
     mask = mask_of(what, mask_variant, local_window_size)
     return ops.cache_attention(
-        kv_collection.kv_blocks, input, *given, sink_weights, scale=scale, **mask
+        kv_collection.kv_blocks, *given, input, sinks=sink_weights, scale=scale, **mask
     )
 
 

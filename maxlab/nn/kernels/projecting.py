@@ -155,7 +155,7 @@ def _store(
 ) -> None:
     """Writes ``parts`` of ``rows``, keys first, that begin at ``column``."""
     given = numbers(what, cache, row_offsets, layer_idx)
-    ops.cache_store(cache.kv_blocks, rows, *given, part=0, parts=parts, column=column)
+    ops.cache_store(cache.kv_blocks, *given, rows, part=0, parts=parts, column=column)
 
 
 __all__ = ["fused_qkv_ragged_matmul", "matmul_k_cache_ragged", "matmul_kv_cache_ragged"]
