@@ -4,7 +4,13 @@ cache, and attention over these pages.
 
 from __future__ import annotations
 
-from maxlab.nn.kernels.attending import flash_attention_ragged
+from maxlab.nn.kernels.attending import cross_attention_ragged, flash_attention_ragged
+from maxlab.nn.kernels.changing import (
+    fused_qk_ragged_rope,
+    kv_cache_ragged_radd,
+    rms_norm_key_cache,
+)
+from maxlab.nn.kernels.lengths import kv_cache_get_max_seq_len, merge_ragged_tensors
 from maxlab.nn.kernels.projecting import (
     fused_qkv_ragged_matmul,
     matmul_k_cache_ragged,
@@ -12,8 +18,14 @@ from maxlab.nn.kernels.projecting import (
 )
 
 __all__ = [
+    "cross_attention_ragged",
     "flash_attention_ragged",
+    "fused_qk_ragged_rope",
     "fused_qkv_ragged_matmul",
+    "kv_cache_get_max_seq_len",
+    "kv_cache_ragged_radd",
     "matmul_k_cache_ragged",
     "matmul_kv_cache_ragged",
+    "merge_ragged_tensors",
+    "rms_norm_key_cache",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from maxlab.errors import ArgumentError, shown
+from maxlab.dtype import DType
+from maxlab.errors import ArgumentError, DTypeError, shown
 from maxlab.graph import TensorValue, ops
 from maxlab.graph.operands import as_int
 from maxlab.nn.kernels.given import CacheParams, PagedCache, numbers, require_pages, require_rank
@@ -95,4 +96,59 @@ def flash_attention_ragged(
     )
 
 
-__all__ = ["flash_attention_ragged", "Mask", "mask_of"]
+def cross_attention_ragged(
+    kv_params: CacheParams,
+    input: TensorValue,
+    input_row_offsets: TensorValue,
+    kv_collection: PagedCache,
+    layer_idx: TensorValue,
+    mask_variant: str,
+    kv_input_row_offsets: TensorValue,
+    q_max_seq_len: TensorValue,
+    scale: float,
+    local_window_size: int = -1,
+) -> TensorValue:
+    """The attention of the queries of a ragged batch over the pages of other tokens, in their
+    shape.
+
+    A sequence has ``cache_lengths`` keys, and those that ``kv_input_row_offsets`` add, which are in
+    the cache already. Query i has the position ``cache_lengths + i``. A query that sees no key
+    gives 0.
+
+    Args:
+        kv_params: The parameters of the cache.
+        input: The queries, [tokens, heads, head_dim], of the dtype of the cache.
+        input_row_offsets: Where the queries of each sequence begin, uint32 [batch + 1].
+        kv_collection: The cache.
+        layer_idx: The layer, uint32 of rank 0.
+        mask_variant: The ``MHAMaskVariant``.
+        kv_input_row_offsets: Where the new keys of each sequence begin, uint32 [batch + 1].
+        q_max_seq_len: The most queries of a sequence, uint32 [1]. It is tested and changes no
+            number: the offsets say how many queries there are.
+        scale: The factor of the products of queries and keys.
+        local_window_size: The keys of a sliding window, or the positions of a chunk; -1 for other
+            masks.
+
+    Raises:
+        ShapeError: ML659, other ranks or sizes (a ValueError).
+        DTypeError: ML666, other dtypes (a ValueError).
+        ArgumentError: ML667, a mask and a window that do not go together (a ValueError).
+        ArgumentTypeError: ML317, no tensors.
+    """
+    what = "cross_attention_ragged"
+    require_pages(what, kv_params, kv_collection)
+    require_rank(what, "the input", input, 3)
+    most = require_rank(what, "q_max_seq_len", q_max_seq_len, 1)
+    if most.dtype is not DType.uint32:
+        raise DTypeError(
+            "ML666",
+            f"{what}: q_max_seq_len must be uint32, got {most.dtype.name}",
+            fix="cast it: ops.cast(x, DType.uint32)",
+        )
+    given = numbers(what, kv_collection, input_row_offsets, layer_idx)
+    keys = require_rank(what, "kv_input_row_offsets", kv_input_row_offsets, 1)
+    mask = mask_of(what, mask_variant, local_window_size)
+    return ops.cache_attention(kv_collection.kv_blocks, *given, input, keys, scale=scale, **mask)
+
+
+__all__ = ["Mask", "cross_attention_ragged", "flash_attention_ragged", "mask_of"]
