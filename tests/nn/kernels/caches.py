@@ -170,11 +170,12 @@ def run(
         values = Values(blocks.buffer, lengths.tensor, table.tensor, most.tensor)
         graph.output(*body(values, offsets.tensor, number.tensor, [v.tensor for v in rest]))
     new = np.diff(cache.offsets.astype(np.int64))
-    longest = [max([*new, 0]), max([*(new + cache.lengths), 0])]
+    longest = int(new.max(initial=0))
+    limits = np.array([[longest, min(longest + int(cache.lengths.max(initial=0)), 2**32 - 1)]])
     blocks_there = at(cache.blocks, place)
     found = session(place).load(graph)(
         blocks_there, at(cache.lengths, place), at(cache.table, place),
-        np.array([longest], np.uint32), at(cache.offsets, place), np.array(layer, np.uint32),
+        limits.astype(np.uint32), at(cache.offsets, place), np.array(layer, np.uint32),
         *(at(array, place) for array in arrays),
     )  # fmt: skip
     cache.blocks = numpy(blocks_there)
