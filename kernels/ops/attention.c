@@ -64,62 +64,30 @@ store(y, i, seq);
 //   q: T[tokens, wide, dim], stops: uint32[ends], sinks: T[wide]) -> (y: T[tokens, wide, dim])
 // @types T: any
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; TILE: int; BYTES: int;
-//   POWER: int
+//   POWER: int; PAGED: bool
 // @items tokens * heads
 // @work GROUP * page * dim
 // @c scratch=BYTES
 const i64 token = i / heads, head = i % heads;
 find_cached(token);
 see_keys();
-T *const query = (T *)scratch, *const sums = query + GROUP * dim, *const scores = sums + GROUP * dim;
-T *const tops = scores + TILE, *const totals = tops + GROUP;
-const i64 mine = (token * wide + head * GROUP) * dim;
-for (i64 c = 0; c < GROUP * dim; c++) query[c] = load(q, mine + c) * SCALE, sums[c] = 0;
-for (i64 g = 0; g < GROUP; g++) {
-  // @if SINKS
-  tops[g] = load(sinks, head * GROUP + g), totals[g] = 1;
-  // @else
-  tops[g] = -__builtin_inff(), totals[g] = 0;
-  // @endif
-}
-for (i64 at = begin; at < end;) {
-  find_page(at);
-  i64 some = page - slot < TILE ? page - slot : TILE;
-  if (some > end - at) some = end - at;
-  const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim, step = heads * dim;
-  for (i64 g = 0; g < GROUP; g++) {
-    T top = tops[g];
-    // @if MASK == "alibi"
-    find_slope(head * GROUP + g);
-    // @endif
-    for (i64 k = 0; k < some; k++) {
-      T score = 0;
-      #pragma omp simd reduction(+ : score)
-      for (i64 c = 0; c < dim; c++) score += query[g * dim + c] * load(blocks, keys + k * step + c);
-      // @if MASK == "alibi"
-      score -= slope * (T)(position - at - k);
-      // @endif
-      scores[k] = score;
-      top = score > top ? score : top;
-    }
-    const T less = top == -__builtin_inff() ? 0 : top, shrink = mx_exp_T(tops[g] - less);
-    T total = totals[g] * shrink;
-    tops[g] = top;
-    for (i64 k = 0; k < some; k++) scores[k] = mx_exp_T(scores[k] - less), total += scores[k];
-    totals[g] = total;
-    #pragma omp simd
-    for (i64 c = 0; c < dim; c++) sums[g * dim + c] *= shrink;
-    for (i64 k = 0; k < some; k++) {
-      const T weight = scores[k];
-      #pragma omp simd
-      for (i64 c = 0; c < dim; c++) sums[g * dim + c] += weight * load(blocks, values + k * step + c);
-    }
-  }
-  at += some;
-}
-for (i64 g = 0; g < GROUP; g++)
-  for (i64 c = 0; c < dim; c++)
-    store(y, mine + g * dim + c, totals[g] == 0 ? 0 : sums[g * dim + c] / totals[g]);
+attend(blocks, blocks);
+
+// The same without a cache: keys and values are rows as the queries are. Where there are `known`, the
+// rows of a sequence from known[s] on are not seen, and give 0.
+// @op ragged_attention(q: T[tokens, wide, dim], left: T[tokens, heads, dim],
+//   right: T[tokens, heads, dim], offsets: uint32[ends], known: uint32[batch]) -> (y: T[tokens, wide, dim])
+// @types T: any
+// @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; TILE: int; BYTES: int;
+//   POWER: int; PAGED: bool; KNOWN: bool
+// @sizes BATCH
+// @items tokens * heads
+// @work GROUP * dim * 64
+// @c scratch=BYTES
+const i64 batch = BATCH, token = i / heads, head = i % heads;
+find_sequence(token);
+see_rows();
+attend(left, right);
 
 // The sequence of a row: the last one that begins at it or before. Sequences may be empty.
 // @macro find_sequence(ROW)
@@ -170,7 +138,11 @@ const T slope = mx_exp_T((T)(-0.69314718055994531 * halvings));
 // @macro see_keys()
 const i64 position = before + token - first;
 const i64 fresh = (i64)load(stops, seq + 1) - (i64)load(stops, seq);
-const i64 there = before + (fresh > 0 ? fresh : 0), own = position + 1 < there ? position + 1 : there;
+const i64 there = before + (fresh > 0 ? fresh : 0);
+see_some();
+
+// @macro see_some()
+const i64 own = position + 1 < there ? position + 1 : there;
 // @if MASK == "null"
 const i64 begin = 0, end = there;
 // @elif MASK == "window"
@@ -181,3 +153,72 @@ const i64 begin = position / WINDOW * WINDOW, end = own;
 const i64 begin = 0, end = own;
 // @endif
 (void)own;
+
+// The same of the rows of a sequence.
+// @macro see_rows()
+const i64 before = 0;
+const i64 rows = (i64)load(offsets, seq + 1) - first;
+// @if KNOWN
+const i64 fresh = (i64)load(known, seq) < rows ? (i64)load(known, seq) : rows;
+// @else
+const i64 fresh = rows;
+// @endif
+const i64 position = token - first < fresh ? token - first : -1, there = position < 0 ? 0 : fresh;
+see_some();
+
+// The softmax of a row, in the loop over its keys from begin to end.
+// @macro attend(KEYS, VALUES)
+T *const query = (T *)scratch, *const sums = query + GROUP * dim, *const scores = sums + GROUP * dim;
+T *const tops = scores + TILE, *const totals = tops + GROUP;
+const i64 mine = (token * wide + head * GROUP) * dim;
+for (i64 c = 0; c < GROUP * dim; c++) query[c] = load(q, mine + c) * SCALE, sums[c] = 0;
+for (i64 g = 0; g < GROUP; g++) {
+  // @if SINKS
+  tops[g] = load(sinks, head * GROUP + g), totals[g] = 1;
+  // @else
+  tops[g] = -__builtin_inff(), totals[g] = 0;
+  // @endif
+}
+for (i64 at = begin; at < end;) {
+  // @if PAGED
+  find_page(at);
+  i64 some = page - slot < TILE ? page - slot : TILE;
+  const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim, step = heads * dim;
+  // @else
+  i64 some = TILE;
+  const i64 keys = ((first + at) * heads + head) * dim, values = keys, step = heads * dim;
+  // @endif
+  if (some > end - at) some = end - at;
+  for (i64 g = 0; g < GROUP; g++) {
+    T top = tops[g];
+    // @if MASK == "alibi"
+    find_slope(head * GROUP + g);
+    // @endif
+    for (i64 k = 0; k < some; k++) {
+      T score = 0;
+      #pragma omp simd reduction(+ : score)
+      for (i64 c = 0; c < dim; c++) score += query[g * dim + c] * load(KEYS, keys + k * step + c);
+      // @if MASK == "alibi"
+      score -= slope * (T)(position - at - k);
+      // @endif
+      scores[k] = score;
+      top = score > top ? score : top;
+    }
+    const T less = top == -__builtin_inff() ? 0 : top, shrink = mx_exp_T(tops[g] - less);
+    T total = totals[g] * shrink;
+    tops[g] = top;
+    for (i64 k = 0; k < some; k++) scores[k] = mx_exp_T(scores[k] - less), total += scores[k];
+    totals[g] = total;
+    #pragma omp simd
+    for (i64 c = 0; c < dim; c++) sums[g * dim + c] *= shrink;
+    for (i64 k = 0; k < some; k++) {
+      const T weight = scores[k];
+      #pragma omp simd
+      for (i64 c = 0; c < dim; c++) sums[g * dim + c] += weight * load(VALUES, values + k * step + c);
+    }
+  }
+  at += some;
+}
+for (i64 g = 0; g < GROUP; g++)
+  for (i64 c = 0; c < dim; c++)
+    store(y, mine + g * dim + c, totals[g] == 0 ? 0 : sums[g * dim + c] / totals[g]);

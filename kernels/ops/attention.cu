@@ -9,13 +9,33 @@
 //   q: T[tokens, wide, dim], stops: uint32[ends], sinks: T[wide]) -> (y: T[tokens, wide, dim])
 // @types T: any
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; EACH: int; WARPS: int;
-//   BYTES: int; POWER: int
+//   BYTES: int; POWER: int; PAGED: bool
 // @items tokens * wide
 // @work page * dim
 // @cuda block threads=128 shared=BYTES
 const i64 token = i / wide, head = i % wide / GROUP;
 find_cached(token);
 see_keys();
+attend_gpu(blocks, blocks);
+
+// The same without a cache.
+// @op ragged_attention_gpu(q: T[tokens, wide, dim], left: T[tokens, heads, dim],
+//   right: T[tokens, heads, dim], offsets: uint32[ends], known: uint32[batch])
+//   -> (y: T[tokens, wide, dim])
+// @types T: any
+// @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; EACH: int; WARPS: int;
+//   BYTES: int; POWER: int; PAGED: bool; KNOWN: bool
+// @sizes BATCH
+// @items tokens * wide
+// @work dim * 64
+// @cuda block threads=128 shared=BYTES
+const i64 batch = BATCH, token = i / wide, head = i % wide / GROUP;
+find_sequence(token);
+see_rows();
+attend_gpu(left, right);
+
+// The softmax of a row, in the loop over its keys from begin to end.
+// @macro attend_gpu(KEYS, VALUES)
 T *const tops = (T *)shared, *const totals = tops + WARPS, *const all = totals + WARPS;
 const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 T query[EACH], sums[EACH];
@@ -28,11 +48,15 @@ find_slope(i % wide);
 // @endif
 T top = -INFINITY, total = 0;
 for (i64 at = begin + warp; at < end; at += WARPS) {
+  // @if PAGED
   find_page(at);
   const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim;
+  // @else
+  const i64 keys = ((first + at) * heads + head) * dim, values = keys;
+  // @endif
   T score = 0;
   for (int e = 0; e < EACH; e++)
-    if (lane + 32 * e < dim) score += query[e] * load(blocks, keys + lane + 32 * e);
+    if (lane + 32 * e < dim) score += query[e] * load(KEYS, keys + lane + 32 * e);
   for (int step = 16; step; step >>= 1) score += __shfl_xor_sync(MX_FULL_WARP, score, step);
   // @if MASK == "alibi"
   score -= slope * (T)(position - at);
@@ -43,7 +67,7 @@ for (i64 at = begin + warp; at < end; at += WARPS) {
   total = total * shrink + weight;
   for (int e = 0; e < EACH; e++)
     if (lane + 32 * e < dim)
-      sums[e] = sums[e] * shrink + weight * load(blocks, values + lane + 32 * e);
+      sums[e] = sums[e] * shrink + weight * load(VALUES, values + lane + 32 * e);
 }
 if (lane == 0) tops[warp] = top, totals[warp] = total;
 for (int e = 0; e < EACH; e++)

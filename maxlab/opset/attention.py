@@ -10,7 +10,7 @@ sequence begin, and ``layer`` is a number. No page is copied: what is read and w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import BufferType, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ONE
 from maxlab.opset.attributes import DIM, FLOAT, INT, TEXT
-from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
+from maxlab.opset.core import Array, Attrs, Call, Check, Cost, define, elements
 from maxlab.opset.effects import require_buffer
 from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
@@ -56,11 +56,13 @@ def _require_cache(what: str, pages: Any, numbers: Sequence[Any]) -> BufferType:
                 fix="cast it: ops.cast(x, DType.uint32)",
             )
         if type.rank != rank:
-            raise _shape(what, f"the {name} must have rank {rank}, got {type}")
+            raise wrong_shape(what, f"the {name} must have rank {rank}, got {type}")
     if buffer.rank != 6 or not all(isinstance(dim, StaticDim) for dim in buffer.shape[1:]):
-        raise _shape(what, f"the pages must be [pages, 2, layers, page, heads, dim], got {buffer}")
+        raise wrong_shape(
+            what, f"the pages must be [pages, 2, layers, page, heads, dim], got {buffer}"
+        )
     if int(buffer.shape[1]) != 2 or 0 in [int(dim) for dim in buffer.shape[3:]]:
-        raise _shape(what, f"a page has keys and values of one token or more, got {buffer}")
+        raise wrong_shape(what, f"a page has keys and values of one token or more, got {buffer}")
     same_device(what, [buffer.as_tensor(), *numbers])
     if buffer.dtype not in FLOATS:
         raise DTypeError(
@@ -83,7 +85,7 @@ def _require_rows(what: str, buffer: BufferType, rows: TensorType) -> None:
         )
 
 
-def _shape(what: str, why: str) -> ShapeError:
+def wrong_shape(what: str, why: str) -> ShapeError:
     return ShapeError(
         "ML659",
         f"{what}: {why}",
@@ -111,7 +113,7 @@ def _batch_checks(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs
 
 
 # ---------------------------------------------------------------- places
-def _sequences(offsets: Array, lengths: Array, rows: int) -> Iterator[tuple[int, int, int]]:
+def sequences_of(offsets: Array, lengths: Array, rows: int) -> Iterator[tuple[int, int, int]]:
     """The row, the sequence and the position of each new token."""
     seen = 0
     for seq, length in enumerate(lengths):
@@ -156,7 +158,7 @@ def _store_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
         )
     needed = column + parts * int(buffer.shape[4]) * int(buffer.shape[5])
     if x.rank != 2 or not isinstance(x.shape[1], StaticDim) or int(x.shape[1]) < needed:
-        raise _shape(what, f"the rows must be [tokens, {needed} or more], got {x}")
+        raise wrong_shape(what, f"the rows must be [tokens, {needed} or more], got {x}")
     return []
 
 
@@ -165,7 +167,7 @@ def _store_reference(
 ) -> list[Array]:
     part, parts, column = (call.attrs[name] for name in ("part", "parts", "column"))
     shape = (parts, *blocks.shape[4:])
-    for row, seq, position in _sequences(offsets, lengths, len(x)):
+    for row, seq, position in sequences_of(offsets, lengths, len(x)):
         page, slot = _slot(blocks, table, seq, position)
         made = x[row, column : column + math.prod(shape)].reshape(shape)
         blocks[page, part : part + parts, int(layer), slot] = made
@@ -197,7 +199,7 @@ def _load_reference(
     call: Call, blocks: Array, offsets: Array, lengths: Array, table: Array, layer: Array
 ) -> Array:
     made = np.zeros(call.shapes[0], blocks.dtype)
-    for row, seq, position in _sequences(offsets, lengths, len(made)):
+    for row, seq, position in sequences_of(offsets, lengths, len(made)):
         page, slot = _slot(blocks, table, seq, position)
         made[row] = blocks[page, call.attrs["part"], int(layer), slot]
     return made
@@ -209,60 +211,9 @@ def _load_kernel(at: Site) -> None:
     kernel.write(touched={at.operands[0].name: elements(at.results[0].type)})
 
 
-# ---------------------------------------------------------------- sequences
-def _sequences_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
-    (offsets,) = types
-    if offsets.dtype is not DType.uint32:
-        raise DTypeError(
-            "ML666",
-            f"ragged_sequences: the row offsets must be uint32, got {offsets.dtype.name}",
-            fix="cast them: ops.cast(x, DType.uint32)",
-        )
-    if offsets.rank != 1:
-        raise _shape("ragged_sequences", f"the row offsets must have rank 1, got {offsets}")
-    return [TensorType(DType.int64, [attrs["rows"]], offsets.device)]
-
-
-def _sequences_reference(call: Call, offsets: Array) -> Array:
-    rows = np.arange(call.shapes[0][0])
-    if len(rows) and (len(offsets) < 2 or offsets[0] > 0 or offsets[-1] < len(rows)):
-        raise ArgumentError("ML652", f"{len(rows)} rows, of which some belong to no sequence")
-    found: Array = np.searchsorted(offsets, rows, side="right") - 1
-    return found
-
-
-def _sequences_kernel(at: Site) -> None:
-    (rows,), (ends,) = at.results[0].type.sizes, at.operands[0].type.sizes
-    dims, sizes = {"tokens": rows, "ends": ends}, {"BATCH": ends - ONE}
-    OwnKernel(at, "attention.c", "ragged_sequences", dims=dims, sizes=sizes).write()
-
-
-def _sequences_samples() -> list[Sample]:
-    def sample(offsets: Sequence[int], label: str) -> Sample:
-        array = np.array(offsets, np.uint32)
-        return Sample((array,), {"rows": int(array[-1])}, label=label)
-
-    return [
-        sample([0, 3, 4, 9], "plain"),
-        sample([0, 0, 2, 2, 2, 5, 5], "empty sequences"),
-        sample([0], "no sequences"),
-        sample(np.arange(0, 700, 7).tolist(), "many"),
-    ]
-
-
 # ---------------------------------------------------------------- attention
-def _attention_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
-    what = "cache_attention"
-    buffer = _require_cache(what, types[0], types[1:5])
-    q, ends, *sinks = types[5:]
-    _require_rows(what, buffer, q)
-    if ends.dtype is not DType.uint32 or ends.rank != 1:
-        raise _shape(what, f"the offsets of keys must be uint32 [batch + 1], got {ends}")
-    same_device(what, [q, ends, *sinks])
-    heads, dim = int(buffer.shape[4]), int(buffer.shape[5])
-    static = q.rank == 3 and all(isinstance(size, StaticDim) for size in q.shape[1:])
-    if not static or int(q.shape[2]) != dim or not int(q.shape[1]) or int(q.shape[1]) % heads:
-        raise _shape(what, f"the rows must be [tokens, a multiple of {heads}, {dim}], got {q}")
+def require_mask(what: str, attrs: Attrs) -> None:
+    """Raises ML667 unless there is such a mask, with such a window and scale."""
     mask, window = attrs["mask"], attrs["window"]
     if mask not in MASKS or not (0 < window < 2**62 if mask in ("window", "chunk") else not window):
         raise ArgumentError(
@@ -274,9 +225,24 @@ def _attention_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
         raise ArgumentError(
             "ML667", f"{what}: the scale {attrs['scale']} is not finite", fix="pass 1 / sqrt(dim)"
         )
+
+
+def _attention_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
+    what = "cache_attention"
+    buffer = _require_cache(what, types[0], types[1:5])
+    q, ends, *sinks = types[5:]
+    _require_rows(what, buffer, q)
+    if ends.dtype is not DType.uint32 or ends.rank != 1:
+        raise wrong_shape(what, f"the offsets of keys must be uint32 [batch + 1], got {ends}")
+    same_device(what, [q, ends, *sinks])
+    heads, dim = int(buffer.shape[4]), int(buffer.shape[5])
+    static = q.rank == 3 and all(isinstance(size, StaticDim) for size in q.shape[1:])
+    if not static or int(q.shape[2]) != dim or not int(q.shape[1]) or int(q.shape[1]) % heads:
+        raise wrong_shape(what, f"the rows must be [tokens, a multiple of {heads}, {dim}], got {q}")
+    require_mask(what, attrs)
     for sink in sinks:
         if sink.dtype is not q.dtype or list(sink.shape) != [q.shape[1]]:
-            raise _shape(what, f"sinks must be {q.dtype.name} [{q.shape[1]}], got {sink}")
+            raise wrong_shape(what, f"sinks must be {q.dtype.name} [{q.shape[1]}], got {sink}")
     return [TensorType(q.dtype, Shape(q.shape), q.device)]
 
 
@@ -332,7 +298,7 @@ def _attention_reference(
     mask, window, scale = (call.attrs[name] for name in ("mask", "window", "scale"))
     made = np.zeros(q.shape, np.float64)
     group = q.shape[1] // blocks.shape[4]
-    for row, seq, position in _sequences(offsets, lengths, len(q)):
+    for row, seq, position in sequences_of(offsets, lengths, len(q)):
         total = int(lengths[seq]) + max(int(ends[seq + 1]) - int(ends[seq]), 0)
         places = [_slot(blocks, table, seq, p) for p in range(*seen(mask, window, position, total))]
         if not places:
@@ -355,21 +321,45 @@ def _attention_reference(
 
 
 def _attention_kernel(at: Site) -> None:
-    attrs, dims = at.attrs, _dims(at, at.results[0].type.sizes)
-    wide, heads, dim = (int(dims[name].value) for name in ("wide", "heads", "dim"))
-    group, nbytes = wide // heads, 8 if at.results[0].dtype is DType.float64 else 4
-    more: dict[str, Any] = {
-        "MASK": attrs["mask"], "WINDOW": attrs["window"], "SCALE": float(attrs["scale"]),
-        "SINKS": len(at.operands) == 8, "GROUP": group, "POWER": _power(wide),
-    }  # fmt: skip
+    dims = _dims(at, at.results[0].type.sizes)
     keys = dims["batch"] * dims["most"] * dims["page"] * dims["heads"] * dims["dim"]
     touched = {at.operands[0].name: keys * Poly.constant(2)}
+    write_attention(at, "cache_attention", dims, len(at.operands) == 8, touched=touched)
+
+
+def write_attention(
+    at: Site,
+    name: str,
+    dims: Mapping[str, Poly],
+    sinks: bool,
+    touched: Mapping[str, Poly] | None = None,
+    sizes: Mapping[str, Poly] | None = None,
+    **more: Any,
+) -> None:
+    """Writes the kernel ``name``.
+
+    Args:
+        at: The op, and whom it is written for.
+        name: The kernel of ``attention.c``; that of ``attention.cu`` is ``name_gpu``.
+        dims: Sizes by the names that dims have in the text.
+        sinks: Whether there are sinks.
+        touched: Elements by buffers of which a part is read.
+        sizes: Further sizes of the text.
+        more: Further parameters of the text.
+    """
+    attrs = at.attrs
+    wide, heads, dim = (int(dims[name].value) for name in ("wide", "heads", "dim"))
+    group, nbytes = wide // heads, 8 if at.results[0].dtype is DType.float64 else 4
+    more |= {
+        "MASK": attrs["mask"], "WINDOW": attrs["window"], "SCALE": float(attrs["scale"]),
+        "SINKS": sinks, "GROUP": group, "POWER": _power(wide), "PAGED": name == "cache_attention",
+    }  # fmt: skip
     if at.target == "cuda":
         more |= {"EACH": -(-dim // 32), "WARPS": WARPS, "BYTES": nbytes * WARPS * (dim + 2)}
-        kernel = OwnKernel(at, "attention.cu", "cache_attention_gpu", dims=dims, **more)
+        kernel = OwnKernel(at, "attention.cu", f"{name}_gpu", dims=dims, sizes=sizes, **more)
     else:
         more |= {"TILE": TILE, "BYTES": nbytes * (2 * group * (dim + 1) + TILE)}
-        kernel = OwnKernel(at, "attention.c", "cache_attention", dims=dims, **more)
+        kernel = OwnKernel(at, "attention.c", name, dims=dims, sizes=sizes, **more)
     kernel.write(touched=touched)
 
 
@@ -408,19 +398,6 @@ define(
 )
 
 define(
-    "ragged.sequences",
-    "kernel",
-    "index",
-    "The sequence of each row of a ragged batch.",
-    attrs={"rows": DIM},
-    infer=_sequences_infer,
-    reference=_sequences_reference,
-    kernel=_sequences_kernel,
-    cost=lambda operands, results, attrs: Cost(Poly.constant(0)),
-    samples=_sequences_samples,
-)
-
-define(
     "cache.attention",
     "kernel",
     "effect",
@@ -434,4 +411,13 @@ define(
     cost=_attention_cost,
 )
 
-__all__ = ["MASKS", "seen"]
+__all__ = [
+    "FLOATS",
+    "MASKS",
+    "require_mask",
+    "seen",
+    "sequences_of",
+    "slopes",
+    "write_attention",
+    "wrong_shape",
+]

@@ -353,6 +353,11 @@ CALLS: dict[str, Good] = {
     "permute": lambda s: {"x": s.x, "dims": [1, 0]},
     "print": lambda s: {"value": s.x, "label": "x"},
     "range": _range,
+    "ragged_attention": lambda s: {
+        **{name: np.ones((3, 2, 4), np.float32) for name in "qkv"},
+        "row_offsets": np.array([0, 1, 3], np.uint32), "lengths": np.array([1, 1], np.uint32),
+        "mask": "causal", "window": 0, "scale": 1.0,
+    },
     "ragged_sequences": lambda s: {"row_offsets": np.array([0, 1, 3], np.uint32), "rows": 3},
     "rebind": lambda s: {"x": s.x, "shape": ("m", 4), "message": "as many", "layout": None},
     "repeat_interleave": lambda s: {"x": s.x, "repeats": 2, "axis": 0, "out_dim": None},

@@ -41,6 +41,7 @@ NO_TORCH = {
     "mo.buffer.store_slice": "memory: see tests/effects",
     "mo.cache.attention": "memory: see tests/nn/kernels",
     "mo.cache.load": "memory: see tests/nn/kernels",
+    "mo.ragged.attention": "torch has no ragged rows: tests/opset/test_reference.py",
     "mo.ragged.sequences": "torch has no ragged rows: tests/opset/test_reference.py",
     "mo.cache.store": "memory: see tests/nn/kernels",
     "mo.chain": "an order: see tests/effects",

@@ -101,7 +101,13 @@ from maxlab.graph.ops.buffers import (
     buffer_store_slice,
     print,
 )
-from maxlab.graph.ops.caching import cache_attention, cache_load, cache_store, ragged_sequences
+from maxlab.graph.ops.caching import (
+    cache_attention,
+    cache_load,
+    cache_store,
+    ragged_attention,
+    ragged_sequences,
+)
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.collectives import allgather
 from maxlab.graph.ops.contracting import (
@@ -521,6 +527,7 @@ __all__ = [
     "pow",
     "print",
     "qmatmul",
+    "ragged_attention",
     "ragged_sequences",
     "random",
     "range",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
@@ -146,19 +146,8 @@ def cache_attention(
     if sinks is not None:
         numbers.append(tensor(sinks, "cache_attention: the sinks"))
     blocks = buffer(blocks, "cache_attention: the pages")
-    if not isinstance(mask, str) or not is_number(scale) or not np.isreal(scale):
-        raise ArgumentError(
-            "ML667",
-            f"cache_attention: mask={shown(mask)}, scale={shown(scale)} are no text and number",
-            fix="pass mask='causal' and scale=head_dim**-0.5",
-        )
-    return add_op(
-        "cache.attention",
-        [blocks, *numbers],
-        mask=str(mask),
-        window=as_int("cache_attention", window, "window"),
-        scale=float(scale),
-    )
+    given = _mask("cache_attention", mask, window, scale)
+    return add_op("cache.attention", [blocks, *numbers], **given)
 
 
 @staged
@@ -210,6 +199,57 @@ def cache_load(
 
 
 @staged
+def ragged_attention(
+    q: TensorValue,
+    k: TensorValue,
+    v: TensorValue,
+    row_offsets: TensorValue,
+    lengths: TensorValue | None = None,
+    *,
+    mask: str = "causal",
+    window: int = 0,
+    scale: float = 1.0,
+) -> TensorValue:
+    """The attention of the rows of each sequence of a ragged batch over its own rows, in the shape
+    of ``q``. Scores are never all in memory.
+
+    A row that sees no key is 0. A row of no sequence ends the run with ML652.
+
+    Args:
+        q: The queries, floats [tokens, query heads, dim]; neighbouring query heads share a head of
+            the keys.
+        k: The keys, [tokens, heads, dim], of the same dtype.
+        v: The values, [tokens, heads, dim], of the same dtype.
+        row_offsets: Where the rows of each sequence begin, and the end, uint32 [batch + 1].
+        lengths: The rows of each sequence that count, uint32 [batch]; those behind are not seen,
+            and give 0.
+        mask: As of ``cache_attention``.
+        window: The keys of a window or of a chunk; 0 for other masks.
+        scale: The factor of the products of queries and keys.
+
+    Raises:
+        DTypeError: ML666, other dtypes.
+        ShapeError: ML659, other ranks or sizes.
+        ArgumentError: ML667, an unknown mask, a window that does not go with it, or a scale that is
+            not a finite number.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> rows = TensorType(DType.float32, ["t", 4, 8])
+        >>> with Graph("attend", input_types=[rows, TensorType(DType.uint32, [3])]) as graph:
+        ...     x, offsets = (v.tensor for v in graph.inputs)
+        ...     graph.output(ops.ragged_attention(x, x, x, offsets, scale=8**-0.5))
+    """
+    names = ("queries", "keys", "values", "row offsets", "lengths")
+    values = [q, k, v, row_offsets, *([] if lengths is None else [lengths])]
+    operands = [
+        tensor(x, f"ragged_attention: the {name}") for name, x in zip(names, values, strict=False)
+    ]
+    return add_op("ragged.attention", operands, **_mask("ragged_attention", mask, window, scale))
+
+
+@staged
 def ragged_sequences(row_offsets: TensorValue, rows: DimLike) -> TensorValue:
     """The sequence of each row of a ragged batch, int64 [rows].
 
@@ -236,9 +276,25 @@ def ragged_sequences(row_offsets: TensorValue, rows: DimLike) -> TensorValue:
     return add_op("ragged.sequences", [offsets], rows=Dim(rows))
 
 
+class _Mask(TypedDict):
+    mask: str
+    window: int
+    scale: float
+
+
+def _mask(what: str, mask: Any, window: Any, scale: Any) -> _Mask:
+    if not isinstance(mask, str) or not is_number(scale) or not np.isreal(scale):
+        raise ArgumentError(
+            "ML667",
+            f"{what}: mask={shown(mask)}, scale={shown(scale)} are no text and number",
+            fix="pass mask='causal' and scale=head_dim**-0.5",
+        )
+    return {"mask": str(mask), "window": as_int(what, window, "window"), "scale": float(scale)}
+
+
 def _numbers(what: str, *numbers: Any) -> list[TensorValue]:
     names = ("row offsets", "cache lengths", "lookup table", "layer")
     return [tensor(x, f"{what}: the {name}") for name, x in zip(names, numbers, strict=True)]
 
 
-__all__ = ["cache_attention", "cache_load", "cache_store", "ragged_sequences"]
+__all__ = ["cache_attention", "cache_load", "cache_store", "ragged_attention", "ragged_sequences"]

@@ -4,7 +4,12 @@ cache, and attention over these pages.
 
 from __future__ import annotations
 
-from maxlab.nn.kernels.attending import cross_attention_ragged, flash_attention_ragged
+from maxlab.nn.kernels.attending import (
+    cross_attention_ragged,
+    flash_attention_gpu,
+    flash_attention_ragged,
+    flash_attention_ragged_gpu,
+)
 from maxlab.nn.kernels.changing import (
     fused_qk_ragged_rope,
     kv_cache_ragged_radd,
@@ -19,7 +24,9 @@ from maxlab.nn.kernels.projecting import (
 
 __all__ = [
     "cross_attention_ragged",
+    "flash_attention_gpu",
     "flash_attention_ragged",
+    "flash_attention_ragged_gpu",
     "fused_qk_ragged_rope",
     "fused_qkv_ragged_matmul",
     "kv_cache_get_max_seq_len",
