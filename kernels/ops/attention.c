@@ -156,7 +156,6 @@ const i64 begin = 0, end = own;
 
 // The same of the rows of a sequence.
 // @macro see_rows()
-const i64 before = 0;
 const i64 rows = (i64)load(offsets, seq + 1) - first;
 // @if KNOWN
 const i64 fresh = (i64)load(known, seq) < rows ? (i64)load(known, seq) : rows;
