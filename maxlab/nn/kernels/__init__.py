@@ -15,6 +15,7 @@ from maxlab.nn.kernels.changing import (
     kv_cache_ragged_radd,
     rms_norm_key_cache,
 )
+from maxlab.nn.kernels.filling import scatter_set_constant
 from maxlab.nn.kernels.lengths import kv_cache_get_max_seq_len, merge_ragged_tensors
 from maxlab.nn.kernels.projecting import (
     fused_qkv_ragged_matmul,
@@ -35,4 +36,5 @@ __all__ = [
     "matmul_kv_cache_ragged",
     "merge_ragged_tensors",
     "rms_norm_key_cache",
+    "scatter_set_constant",
 ]

@@ -221,3 +221,21 @@ def test_merged_rows(
     wanted = [rows[n][starts[n][s] : starts[n][s + 1]] for s in range(len(a)) for n in (0, 1)]
     np.testing.assert_array_equal(made, np.concatenate([np.zeros((0, 3), np.float32), *wanted]))
     assert ends_made.tolist() == offsets
+
+
+def test_places_are_filled(place: DeviceRef) -> None:
+    types = [BufferType(F32, ["b", 5], place), TensorType(DType.int64, ["n", 2], place)]
+    with Graph("fill", input_types=types) as graph:
+        logits, places = graph.inputs[0].buffer, graph.inputs[1].tensor
+        kernels.scatter_set_constant(logits, places, -7.5)
+        graph.output()
+        for bad, code in ((places[:, :1], "ML659"), (places[0], "ML659")):
+            with pytest.raises(ValueError, match=code):
+                kernels.scatter_set_constant(logits, bad, 1.0)
+        with pytest.raises(ValueError, match="ML667"):
+            kernels.scatter_set_constant(logits, places, "x")  # type: ignore[arg-type]
+    wanted = _random(3, 5)
+    held, rows = at(wanted, place), np.array([[0, 1], [2, 4], [2, 0], [0, 1]])
+    session(place).load(graph)(held, at(rows, place))
+    wanted[rows[:, 0], rows[:, 1]] = -7.5
+    np.testing.assert_array_equal(numpy(held), wanted)
