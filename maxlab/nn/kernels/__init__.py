@@ -16,6 +16,7 @@ from maxlab.nn.kernels.changing import (
     rms_norm_key_cache,
 )
 from maxlab.nn.kernels.filling import scatter_set_constant
+from maxlab.nn.kernels.gated import swish_glu
 from maxlab.nn.kernels.lengths import kv_cache_get_max_seq_len, merge_ragged_tensors
 from maxlab.nn.kernels.projecting import (
     fused_qkv_ragged_matmul,
@@ -37,4 +38,5 @@ __all__ = [
     "merge_ragged_tensors",
     "rms_norm_key_cache",
     "scatter_set_constant",
+    "swish_glu",
 ]

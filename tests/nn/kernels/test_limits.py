@@ -239,3 +239,17 @@ def test_places_are_filled(place: DeviceRef) -> None:
     session(place).load(graph)(held, at(rows, place))
     wanted[rows[:, 0], rows[:, 1]] = -7.5
     np.testing.assert_array_equal(numpy(held), wanted)
+
+
+def test_gated_products(place: DeviceRef) -> None:
+    types = [TensorType(F32, [rows, 6], place) for rows in ("rows", 4, 4)]
+    with Graph("gated", input_types=types) as graph:
+        a, b0, b1 = (v.tensor for v in graph.inputs)
+        graph.output(kernels.swish_glu(a, b0, b1))
+        with pytest.raises(ValueError, match="ML659"):
+            kernels.swish_glu(a[0], b0, b1)
+    x, gate, up = (_random(*shape) for shape in ((5, 6), (4, 6), (4, 6)))
+    (y,) = session(place).load(graph)(*(at(each, place) for each in (x, gate, up)))
+    product = x.astype(np.float64) @ gate.T
+    wanted = product / (1 + np.exp(-product)) * (x @ up.T)
+    np.testing.assert_allclose(numpy(y), wanted, rtol=1e-4, atol=1e-5)
