@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from maxlab.opset import (
+        attention,
         binary,
         buffer_slices,
         casting,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         packed_products,
         pooling,
         quantized,
+        ragged,
         random,
         reduce,
         resizing,
@@ -77,6 +79,7 @@ __all__ = [
     "Role",
     "Ops",
     "Sample",
+    "attention",
     "binary",
     "buffer_slices",
     "casting",
@@ -110,6 +113,7 @@ __all__ = [
     "packed_products",
     "pooling",
     "quantized",
+    "ragged",
     "random",
     "reduce",
     "resizing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxlab.opset import (
+    attention,
     binary,
     buffer_slices,
     casting,
@@ -21,6 +22,7 @@ from maxlab.opset import (
     packed_products,
     pooling,
     quantized,
+    ragged,
     random,
     reduce,
     resizing,
@@ -73,6 +75,7 @@ __all__ = [
     "Role",
     "Ops",
     "Sample",
+    "attention",
     "binary",
     "buffer_slices",
     "casting",
@@ -106,6 +109,7 @@ __all__ = [
     "packed_products",
     "pooling",
     "quantized",
+    "ragged",
     "random",
     "reduce",
     "resizing",

@@ -257,6 +257,17 @@ def _solid(s: Setting) -> dict[str, Any]:
     }  # fmt: skip
 
 
+PAGES = BufferType(F32, [5, 2, 1, 4, 2, 2], CPU)
+
+
+def _numbers() -> dict[str, Any]:
+    """The numbers of a cache of two sequences."""
+    return {
+        "row_offsets": np.array([0, 1, 3], np.uint32), "cache_lengths": np.ones(2, np.uint32),
+        "lookup_table": np.array([[1], [3]], np.uint32), "layer": np.array(0, np.uint32),
+    }  # fmt: skip
+
+
 MAPS = (
     "abs acos atanh cos erf exp floor is_inf is_nan log log1p negate relu round rsqrt sigmoid silu "
     "sin sqrt tanh trunc as_interleaved_complex"
@@ -288,6 +299,17 @@ CALLS: dict[str, Good] = {
     "buffer_store": lambda s: {"destination": s.buffer, "source": np.ones(4, np.float32)},
     "buffer_store_slice": lambda s: {
         "destination": s.buffer, "source": np.ones(2, np.float32), "indices": [slice(0, 2)],
+    },
+    "cache_attention": lambda s: {
+        "blocks": ops.buffer_create(PAGES), **_numbers(), "q": np.ones((3, 4, 2), np.float32),
+        "key_offsets": None, "sinks": None, "mask": "causal", "window": 0, "scale": 1.0,
+    },
+    "cache_load": lambda s: {
+        "blocks": ops.buffer_create(PAGES), **_numbers(), "rows": 3, "part": 0,
+    },
+    "cache_store": lambda s: {
+        "blocks": ops.buffer_create(PAGES), **_numbers(), "x": np.ones((3, 8), np.float32),
+        "part": 0, "parts": 2, "column": 0,
     },
     "call": lambda s: {"graph": s.sub, "*": (s.x,), "prefix": ""},
     "cast": lambda s: {"x": s.x, "dtype": I64},
@@ -340,6 +362,12 @@ CALLS: dict[str, Good] = {
     "print": lambda s: {"value": s.x, "label": "x"},
     "watch": lambda s: {"value": s.x, "fn": len, "label": "x"},
     "range": _range,
+    "ragged_attention": lambda s: {
+        **{name: np.ones((3, 2, 4), np.float32) for name in "qkv"},
+        "row_offsets": np.array([0, 1, 3], np.uint32), "lengths": np.array([1, 1], np.uint32),
+        "mask": "causal", "window": 0, "scale": 1.0,
+    },
+    "ragged_sequences": lambda s: {"row_offsets": np.array([0, 1, 3], np.uint32), "rows": 3},
     "rebind": lambda s: {"x": s.x, "shape": ("m", 4), "message": "as many", "layout": None},
     "repeat_interleave": lambda s: {"x": s.x, "repeats": 2, "axis": 0, "out_dim": None},
     "reshape": lambda s: {"x": s.x, "shape": (-1,)},

@@ -49,6 +49,9 @@ WITHOUT_SAMPLES = {
     "mo.buffer.load_slice",
     "mo.buffer.store",
     "mo.buffer.store_slice",
+    "mo.cache.attention",  # see tests/nn/kernels
+    "mo.cache.load",
+    "mo.cache.store",
     "mo.call",  # those with regions are in tests/control
     "mo.chain",
     "mo.cond",

@@ -102,6 +102,13 @@ from maxlab.graph.ops.buffers import (
     print,
     watch,
 )
+from maxlab.graph.ops.caching import (
+    cache_attention,
+    cache_load,
+    cache_store,
+    ragged_attention,
+    ragged_sequences,
+)
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.collectives import allgather
 from maxlab.graph.ops.contracting import (
@@ -462,6 +469,9 @@ __all__ = [
     "buffer_load_slice",
     "buffer_store",
     "buffer_store_slice",
+    "cache_attention",
+    "cache_load",
+    "cache_store",
     "call",
     "cast",
     "chunk",
@@ -520,6 +530,8 @@ __all__ = [
     "pow",
     "print",
     "qmatmul",
+    "ragged_attention",
+    "ragged_sequences",
     "random",
     "range",
     "rebind",

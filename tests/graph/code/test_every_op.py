@@ -17,7 +17,8 @@ BY_OP = {name: list(cases) for name, cases in groupby(CASES, key=lambda case: ca
 ELSEWHERE = frozenset(
     {
         "mo.allgather", "mo.allreduce.sum", "mo.buffer.create", "mo.buffer.load",
-        "mo.buffer.load_slice", "mo.buffer.store", "mo.buffer.store_slice", "mo.call", "mo.chain",
+        "mo.buffer.load_slice", "mo.buffer.store", "mo.buffer.store_slice", "mo.cache.attention",
+        "mo.cache.load", "mo.cache.store", "mo.call", "mo.chain",
         "mo.cond", "mo.constant", "mo.constant.external", "mo.custom", "mo.custom.inplace",
         "mo.host", "mo.iota", "mo.output", "mo.print", "mo.recip", "mo.transfer", "mo.watch",
         "mo.while",

@@ -115,6 +115,28 @@ def buffers() -> Graph:
 
 
 @made
+def pages() -> Graph:
+    u32 = DType.uint32
+    types = [
+        BufferType(F32, ["pages", 2, 3, 16, 2, 8]),
+        *(TensorType(u32, shape) for shape in (["ends"], ["batch"], ["batch", "most"], [])),
+        TensorType(F32, ["rows", 64]),
+        TensorType(F32, [4]),
+        TensorType(u32, ["ends"]),
+    ]
+    with Graph("pages", input_types=types) as graph:
+        cache, *given = graph.inputs
+        *numbers, x, sinks, ends = (v.tensor for v in given)
+        ops.cache_store(cache.buffer, *numbers, x, part=0, parts=2, column=32)
+        q = x[:, :32].reshape([-1, 4, 8])
+        y = ops.cache_attention(cache.buffer, *numbers, q, scale=0.25)
+        z = ops.cache_attention(cache.buffer, *numbers, q, ends, sinks, mask="chunk", window=5)
+        k = ops.cache_load(cache.buffer, *numbers, "rows", part=1)
+        graph.output(y, z, k)
+    return graph
+
+
+@made
 def several_devices() -> Graph:
     gpus = [DeviceRef.GPU(0), DeviceRef.GPU(1)]
     types = [TensorType(F32, ["n", 4], gpu) for gpu in gpus]
