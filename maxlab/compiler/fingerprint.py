@@ -22,6 +22,7 @@ from maxlab.digests import blake2b
 from maxlab.errors import Location
 from maxlab.ir import Block, Call, Constant, Function, Op, Type
 from maxlab.ir.attrtext import attr_text, type_text
+from maxlab.toolchain.prelude import kernels_dir
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SOURCES = (".", "ir", "opset", "compiler", "compiler/codegen", "compiler/passes", "toolchain")
@@ -72,12 +73,13 @@ def _digest(text: str) -> str:
 
 @functools.cache
 def version() -> str:
-    """A digest of the sizes and times of the compiler's files: another version, or an edited file,
-    makes other plans."""
+    """A digest of the sizes and times of the compiler's files and of the texts of ops' kernels:
+    another version, or an edited file, makes other plans."""
     rows = [f"{sys.version} {np.__version__}"]
-    for folder in SOURCES:
-        for entry in sorted(os.scandir(PACKAGE / folder), key=lambda entry: entry.name):
-            if entry.name.endswith(".py"):
+    places = [(folder, PACKAGE / folder) for folder in SOURCES]
+    for folder, place in (*places, ("kernels/ops", kernels_dir() / "ops")):
+        for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
+            if entry.name.endswith((".py", ".c", ".cu")):
                 info = entry.stat()
                 rows.append(f"{folder}/{entry.name} {info.st_size} {info.st_mtime_ns}")
     return _digest("\n".join(rows))

@@ -150,7 +150,8 @@ def test_a_saved_notebook_shows_the_chart(lab: LabPage, server: LabServer) -> No
     opened(lab, server, "sampling-first.ipynb", 900)
     saved = lab.run_code(VIEW)[0]["data"]
     assert WIDGET_MIME in saved
-    # Another day: no model behind the widget.
+    # Another day: no model behind the widget, which its manager tells the console.
+    lab.allowed.append("widget model not found")
     saved[WIDGET_MIME] = {"model_id": "0" * 32, "version_major": 2, "version_minor": 0}
     lab.open_notebook(write_notebook(server.root, "sampling-saved.ipynb", [saved]))
     place = lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")

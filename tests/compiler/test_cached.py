@@ -299,6 +299,18 @@ def test_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert again(scaled()).compiled.cached == "the cache has it of another version of the compiler"
 
 
+def test_an_edited_kernel_of_an_op_is_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = tmp_path / "ops" / "scan.c"
+    kernel.parent.mkdir()
+    kernel.write_text("// one")
+    monkeypatch.setattr(fingerprint, "kernels_dir", lambda: tmp_path)
+    before = fingerprint.version.__wrapped__()
+    kernel.write_text("// another")
+    assert fingerprint.version.__wrapped__() != before
+
+
 # ---------------------------------------------------------------- what is not cached
 def test_what_is_not_cached_says_why(own_cache: Path) -> None:
     model = load(scaled())
