@@ -126,12 +126,13 @@ def pages() -> Graph:
     ]
     with Graph("pages", input_types=types) as graph:
         cache, *given = graph.inputs
-        *numbers, x, sinks, ends = (v.tensor for v in given)
-        ops.cache_store(cache.buffer, *numbers, x, part=0, parts=2, column=32)
+        first, lengths, table, layer, x, sinks, ends = (v.tensor for v in given)
+        at = first, lengths, table, layer
+        ops.cache_store(cache.buffer, *at, x, part=0, parts=2, column=32)
         q = x[:, :32].reshape([-1, 4, 8])
-        y = ops.cache_attention(cache.buffer, *numbers, q, scale=0.25)
-        z = ops.cache_attention(cache.buffer, *numbers, q, ends, sinks, mask="chunk", window=5)
-        k = ops.cache_load(cache.buffer, *numbers, "rows", part=1)
+        y = ops.cache_attention(cache.buffer, *at, q, scale=0.25)
+        z = ops.cache_attention(cache.buffer, *at, q, ends, sinks, mask="chunk", window=5)
+        k = ops.cache_load(cache.buffer, *at, "rows", part=1)
         graph.output(y, z, k)
     return graph
 
