@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from maxlab.errors import InputError, MaxlabError, ParseError
-from maxlab.pipelines.lib.tokenizer import budget
+from maxlab.pipelines.lib.tokenizer import budget, sandbox
 from maxlab.pipelines.lib.tokenizer.sandbox import REMOVED
 from maxlab.pipelines.lib.tokenizer.templates import ChatTemplate
 
@@ -267,3 +267,30 @@ def test_the_time_of_a_rendering_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_what_templates_do_works(source: str, text: str) -> None:
     assert ChatTemplate(source, "a test").render(MESSAGES) == text
+
+
+FILTERS = {
+    "abs", "attr", "batch", "capitalize", "center", "count", "d", "default", "dictsort", "e",
+    "escape", "filesizeformat", "first", "float", "forceescape", "format", "groupby", "indent",
+    "int", "items", "join", "last", "length", "list", "lower", "map", "max", "min", "reject",
+    "rejectattr", "replace", "reverse", "round", "safe", "select", "selectattr", "slice", "sort",
+    "string", "sum", "title", "tojson", "trim", "truncate", "unique", "upper", "urlencode",
+    "wordcount",
+}  # fmt: skip
+METHODS = {
+    "append", "capitalize", "casefold", "center", "clear", "copy", "count", "encode", "endswith",
+    "expandtabs", "extend", "find", "format", "format_map", "fromkeys", "get", "index", "insert",
+    "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower",
+    "isnumeric", "isprintable", "isspace", "istitle", "isupper", "items", "join", "keys", "ljust",
+    "lower", "lstrip", "maketrans", "partition", "pop", "popitem", "remove", "removeprefix",
+    "removesuffix", "replace", "reverse", "rfind", "rindex", "rjust", "rpartition", "rsplit",
+    "rstrip", "setdefault", "sort", "split", "splitlines", "startswith", "strip", "swapcase",
+    "title", "translate", "update", "upper", "values", "zfill",
+}  # fmt: skip
+
+
+def test_the_costs_of_all_that_jinja_and_python_have_were_looked_at() -> None:
+    """Another filter pays for what it gets and gives; what it makes in between, nobody knows."""
+    assert set(sandbox.environment().filters) <= FILTERS
+    methods = {name for kind in (str, list, dict) for name in dir(kind) if name[0] != "_"}
+    assert methods <= METHODS
