@@ -36,18 +36,22 @@ class Html(str):
     __slots__ = ()
 
 
-# Text has the colour of the page, so that it is read on a light one and on a dark one.
+# Text has the colour of the page, so that it is read on a light one and on a dark one. JupyterLab
+# lays out tables of its own way by rules as strong as those with one class.
 _TABLE = (
-    ".maxlab-table{border-collapse:collapse;font-size:.9em;max-width:100%;margin:4px 0;"
-    "color:inherit}"
-    ".maxlab-table caption{text-align:left;font-weight:bold;padding:4px 0;color:inherit}"
-    ".maxlab-table th,.maxlab-table td{text-align:left;vertical-align:top;padding:2px 12px 2px 0;"
-    "border-bottom:1px solid rgba(128,128,128,.35);color:inherit;background:transparent;"
+    "table.maxlab-table{border-collapse:collapse;font-size:12.5px;margin:4px 0;color:inherit}"
+    "table.maxlab-table caption{text-align:left;font-weight:bold;padding:4px 0;color:inherit;"
     "overflow-wrap:anywhere}"
-    ".maxlab-table tbody th{font-weight:normal}"
-    ".maxlab-table .right{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
-    ".maxlab-table tbody .group{padding-top:10px;font-weight:bold}"
-    ".maxlab-table code{color:inherit;background:transparent}"
+    "table.maxlab-table tr th,table.maxlab-table tr td{text-align:left;vertical-align:top;"
+    "padding:2px 12px 2px 0;border-bottom:1px solid rgba(128,128,128,.35);color:inherit;"
+    "max-width:34em;white-space:normal;overflow-wrap:break-word}"
+    "table.maxlab-table tbody tr th{font-weight:normal}"
+    "table.maxlab-table tr .right{text-align:right;white-space:nowrap;"
+    "font-variant-numeric:tabular-nums}"
+    "table.maxlab-table tbody tr .group{padding-top:10px;font-weight:bold}"
+    "table.maxlab-table code{color:inherit;background:transparent;white-space:pre-wrap;"
+    "overflow-wrap:anywhere}"
+    ".maxlab-wide{overflow-x:auto;max-width:100%}"
 )
 
 
@@ -57,6 +61,7 @@ def table(
     *,
     caption: str = "",
     right: Collection[int] = (),
+    wide: bool = False,
 ) -> str:
     """A table of HTML, readable on light and on dark pages.
 
@@ -66,6 +71,7 @@ def table(
             in a table of several columns, is the head of the rows below it.
         caption: What the table shows.
         right: The columns that stand to the right, such as those of numbers.
+        wide: Whether it may be wider than the page, and is moved sideways then.
 
     Example:
         >>> "<td>a &amp; b</td>" in table(["name", "text"], [["1", "a & b"]])
@@ -87,12 +93,16 @@ def table(
             cells = [cell("td" if n else 'th scope="row"', n, text) for n, text in enumerate(row)]
             lines.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(cell('th scope="col"', n, text) for n, text in enumerate(heads))
-    return (
+    made = (
         f'<style>{_TABLE}</style><table class="maxlab-table">'
         + (f"<caption>{_as_html(caption)}</caption>" if caption else "")
         + (f"<thead><tr>{head}</tr></thead>" if heads else "")
         + f"<tbody>{''.join(lines)}</tbody></table>"
     )
+    if not wide:
+        return made
+    name = escape(caption or "a table", quote=True)
+    return f'<div class="maxlab-wide" role="region" tabindex="0" aria-label="{name}">{made}</div>'
 
 
 def _as_html(text: str) -> str:

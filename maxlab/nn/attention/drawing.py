@@ -76,7 +76,7 @@ def page_of(mask: Grid) -> str:
     )
     return card(
         [
-            f"<header><b>{escape(mask.name)}</b> <small>{escape(mask.says)}</small></header>",
+            f"<header><b>{escape(mask.name)}</b> <span>{escape(mask.says)}</span></header>",
             f"<section>{_grid(mask)}<p><small>{note}</small></p></section>",
         ]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxlab.markup import escape
+from maxlab.markup import Html, escape, table
 
 MOST_ROWS = 24
 """More requests than this are told as a number."""
@@ -26,9 +26,6 @@ alone."""
 _STYLE = (
     ".maxlab-pages{font-size:0.9em;max-width:860px;color:inherit}"
     ".maxlab-pages svg{max-width:100%;height:auto;vertical-align:middle}"
-    ".maxlab-pages table{border-collapse:collapse;margin:6px 0;color:inherit;font-size:inherit}"
-    ".maxlab-pages th,.maxlab-pages td{text-align:left;padding:2px 12px 2px 0;color:inherit;"
-    "background:transparent;border-bottom:1px solid rgba(128,128,128,.35)}"
 )
 
 
@@ -99,17 +96,21 @@ def page(
     width = _NAMES + (MOST_PAGES + 2) * _SIDE
     more = len(lines) - len(drawn)
     folded = f"<div>… and {more} more requests</div>" if more else ""
-    legend = "".join(
-        f'<tr><td><svg width="{_SIDE}" height="{_SIDE}" aria-hidden="true">'
-        f"{_square(1, 1, state, '', state)}</svg> {state}</td><td>{count}</td>"
-        f"<td>{escape(said)}</td></tr>"
+    legend = [
+        (
+            Html(
+                f'<svg width="{_SIDE}" height="{_SIDE}" aria-hidden="true">'
+                f"{_square(1, 1, state, '', state)}</svg> {escape(state)}"
+            ),
+            str(count),
+            said,
+        )
         for state, count, said in counts
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{escape(line.name)}</th><td>{escape(line.told)}</td>'
-        f"<td>{' '.join(f'{number} ({state})' for number, state in line.pages)}</td></tr>"
+    ]
+    rows = [
+        (line.name, line.told, " ".join(f"{number} ({state})" for number, state in line.pages))
         for line in drawn
-    )
+    ]
     svg = (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" '
         f'aria-label="{escape(title, quote=True)}; the table below has the numbers">{shapes}</svg>'
@@ -117,12 +118,10 @@ def page(
     return (
         f'<style>{_STYLE}</style><div class="maxlab-pages"><b>{escape(title)}</b>'
         f"<div>{svg if drawn else ''}</div>{folded}"
-        '<table><thead><tr><th scope="col">state</th><th scope="col">pages</th>'
-        f'<th scope="col">meaning</th></tr></thead><tbody>{legend}</tbody></table>'
+        f"{table(('state', 'pages', 'meaning'), legend, right=(1,))}"
         f"{''.join(f'<div>{escape(note)}</div>' for note in notes)}"
-        "<details><summary>pages of each request, as numbers</summary><table><thead><tr>"
-        '<th scope="col">request</th><th scope="col">tokens</th><th scope="col">pages</th>'
-        f"</tr></thead><tbody>{rows}</tbody></table></details></div>"
+        "<details><summary>pages of each request, as numbers</summary>"
+        f"{table(('request', 'tokens', 'pages'), rows)}</details></div>"
     )
 
 

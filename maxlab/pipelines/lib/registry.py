@@ -426,7 +426,7 @@ class PipelineRegistry:
     def _repr_html_(self) -> str:
         if not self.architectures:
             return table((), [("register() adds an architecture",)], caption=repr(self))
-        return table(_HEAD, self._rows(), caption=repr(self))
+        return table(_HEAD, self._rows(), caption=repr(self), wide=True)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(

@@ -232,6 +232,9 @@ def test_processors_come_first_and_change_a_copy() -> None:
 
 
 # ---------------------------------------------------------------- what it refuses
+READING = SamplingParams(logits_processors=[print], seed=1)
+
+
 @pytest.mark.parametrize(
     ("logits", "options", "kind", "code"),
     [
@@ -249,7 +252,12 @@ def test_processors_come_first_and_change_a_copy() -> None:
         ([-math.inf], {}, InputError, "ML185"),
         ([1.0, -math.inf], {"forbidden": [0]}, InputError, "ML185"),
         ([1.0], {"params": {"top_k": 1}}, InputTypeError, "ML980"),
-        ([1.0], {"params": SamplingParams(logits_processors=[print])}, UnsupportedError, "ML186"),
+        (
+            [1.0],
+            {"params": SamplingParams(logits_processors=[print], seed=1)},
+            UnsupportedError,
+            "ML186",
+        ),
     ],
     ids=str,
 )
