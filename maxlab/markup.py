@@ -37,16 +37,16 @@ class Html(str):
 
 
 # Text has the colour of the page, so that it is read on a light one and on a dark one. JupyterLab
-# lays out tables of its own way by rules as strong as those with one class.
+# moves the text of all tables to the right, by a rule that is stronger than any with one class.
 _TABLE = (
     "table.maxlab-table{border-collapse:collapse;font-size:12.5px;margin:4px 0;color:inherit}"
     "table.maxlab-table caption{text-align:left;font-weight:bold;padding:4px 0;color:inherit;"
     "overflow-wrap:anywhere}"
-    "table.maxlab-table tr th,table.maxlab-table tr td{text-align:left;vertical-align:top;"
-    "padding:2px 12px 2px 0;border-bottom:1px solid rgba(128,128,128,.35);color:inherit;"
-    "max-width:34em;white-space:normal;overflow-wrap:break-word}"
+    "table.maxlab-table tr th,table.maxlab-table tr td{text-align:left!important;"
+    "vertical-align:top;padding:2px 12px 2px 0;color:inherit;"
+    "border-bottom:1px solid rgba(128,128,128,.35);max-width:34em;white-space:normal;overflow-wrap:break-word}"
     "table.maxlab-table tbody tr th{font-weight:normal}"
-    "table.maxlab-table tr .right{text-align:right;white-space:nowrap;"
+    "table.maxlab-table tr .right{text-align:right!important;white-space:nowrap;"
     "font-variant-numeric:tabular-nums}"
     "table.maxlab-table tbody tr .group{padding-top:10px;font-weight:bold}"
     "table.maxlab-table code{color:inherit;background:transparent;white-space:pre-wrap;"

@@ -99,8 +99,8 @@ def page(
     legend = [
         (
             Html(
-                f'<svg width="{_SIDE}" height="{_SIDE}" aria-hidden="true">'
-                f"{_square(1, 1, state, '', state)}</svg> {escape(state)}"
+                f'<span style="white-space:nowrap"><svg width="{_SIDE}" height="{_SIDE}" '
+                f'aria-hidden="true">{_square(1, 1, state, "", state)}</svg> {escape(state)}</span>'
             ),
             str(count),
             said,
