@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import kernel_sockets, sampling
 
@@ -48,6 +49,20 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["MAXLAB_SAMPLE_SEED"] = seed
     os.environ.setdefault("MAXLAB_SAMPLE_SEED", sampling.seed_of())
     kernel_sockets.use_files()
+    _use_examples(random=config.getoption("--all"))
+
+
+def _use_examples(*, random: bool) -> None:
+    """Let hypothesis choose the same examples in each run, unless families run whole, and let no
+    test fail because the machine is busy."""
+    settings.register_profile(
+        "maxlab",
+        derandomize=not random,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("maxlab")
 
 
 @pytest.fixture(params=["cpu", "gpu"])
