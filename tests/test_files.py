@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 import resource
-import secrets
 import signal
 import socket
 import stat
@@ -358,10 +357,10 @@ def test_the_umask_of_the_process_is_left_alone(
 
 def test_somebody_elses_link_is_not_followed(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link under the very name of the new file: names cannot be guessed, and if they could…"""
-    monkeypatch.setattr(secrets, "token_hex", lambda count: "guessed")
+    monkeypatch.setattr(os, "urandom", bytes)
     victim = kept.with_name("victim")
     victim.write_bytes(b"precious")
-    trap = kept.with_name(".maxlab-guessed.part")
+    trap = kept.with_name(f".maxlab-{bytes(8).hex()}.part")
     trap.symlink_to(victim)
     with pytest.raises(FileError, match="ML003"):
         files.write_bytes(kept, b"new")

@@ -166,7 +166,7 @@ _names = [
     for name in ops.__all__
     if callable(getattr(ops, name))
     and not isinstance(getattr(ops, name), type)
-    and not name.startswith("buffer_")
+    and not name.startswith(("buffer_", "cache_"))
     and name not in _WITHOUT
 ]
 for _name in _names:

@@ -114,7 +114,10 @@ SIZED: dict[str, Call] = {
     ),
 }
 """Functions whose results have a size that only a run tells; tensors are computed at once."""
-OTHERS = {"functional", "buffer_store", "buffer_store_slice", "constant_external"}
+OTHERS = {
+    *("functional", "buffer_store", "buffer_store_slice", "constant_external"),
+    *("ragged_attention", "ragged_sequences"),
+}
 """Names that other tests use."""
 
 KERNEL = """
@@ -170,6 +173,23 @@ def test_every_function_has_a_call() -> None:
         "shape_to_tensor",
     }
     assert set(F.__all__) - known == set()
+
+
+def test_ragged_batches() -> None:
+    """Two sequences one behind the other are those that each is alone."""
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((5, heads, 4)).astype(np.float32) for heads in (4, 2, 2))
+
+    def attended(first: int, end: int, *offsets: int) -> np.ndarray[Any, Any]:
+        given = [Tensor.from_dlpack(one[first:end].copy()) for one in (q, k, v)]
+        ends = Tensor.from_dlpack(np.array(offsets, np.uint32))
+        made = F.ragged_attention(*given, ends, scale=0.5)
+        whose = F.ragged_sequences(ends, end - first).numpy()
+        assert whose.tolist() == np.repeat(range(len(offsets) - 1), np.diff(offsets)).tolist()
+        return np.asarray(made.numpy())
+
+    alone = np.concatenate([attended(0, 2, 0, 2), attended(2, 5, 0, 3)])
+    np.testing.assert_allclose(attended(0, 5, 0, 2, 5), alone, rtol=1e-5, atol=1e-6)
 
 
 def test_what_a_function_of_the_user_gives() -> None:
