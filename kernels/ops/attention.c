@@ -131,7 +131,8 @@ if (entry >= pages) {
 // that is not above the number of heads.
 // @macro find_slope(HEAD)
 const i64 nth = HEAD;
-const f64 halvings = (nth < POWER ? 8.0 * (f64)(nth + 1) : 4.0 * (f64)(2 * (nth - POWER) + 1)) / POWER;
+const f64 halvings =
+    (nth < POWER ? 8.0 * (f64)(nth + 1) : 4.0 * (f64)(2 * (nth - POWER) + 1)) / POWER;
 const T slope = mx_exp_T((T)(-0.69314718055994531 * halvings));
 
 // The positions of the keys that a query sees: from begin to end.
@@ -167,7 +168,8 @@ see_some();
 
 // The softmax of a row, in the loop over its keys from begin to end.
 // @macro attend(KEYS, VALUES)
-T *const query = (T *)scratch, *const sums = query + GROUP * dim, *const scores = sums + GROUP * dim;
+T *const query = (T *)scratch, *const sums = query + GROUP * dim,
+         *const scores = sums + GROUP * dim;
 T *const tops = scores + TILE, *const totals = tops + GROUP;
 const i64 mine = (token * wide + head * GROUP) * dim;
 for (i64 c = 0; c < GROUP * dim; c++) query[c] = load(q, mine + c) * SCALE, sums[c] = 0;
@@ -182,7 +184,8 @@ for (i64 at = begin; at < end;) {
   // @if PAGED
   find_page(at);
   i64 some = page - slot < TILE ? page - slot : TILE;
-  const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim, step = heads * dim;
+  const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim,
+            step = heads * dim;
   // @else
   i64 some = TILE;
   const i64 keys = ((first + at) * heads + head) * dim, values = keys, step = heads * dim;
@@ -213,7 +216,8 @@ for (i64 at = begin; at < end;) {
     for (i64 k = 0; k < some; k++) {
       const T weight = scores[k];
       #pragma omp simd
-      for (i64 c = 0; c < dim; c++) sums[g * dim + c] += weight * load(VALUES, values + k * step + c);
+      for (i64 c = 0; c < dim; c++)
+        sums[g * dim + c] += weight * load(VALUES, values + k * step + c);
     }
   }
   at += some;
