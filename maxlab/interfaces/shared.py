@@ -13,7 +13,8 @@ import os
 import re
 import threading
 from _posixshmem import shm_open, shm_unlink  # type: ignore[import-not-found]
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ _unread: set[str] = set()
 """Names of segments that this process made and has not seen removed yet."""
 _unread_of = os.getpid()
 _lock = threading.Lock()
+_making = threading.local()
+"""``names``: the segments that a thread has made since somebody began to watch."""
 
 
 def dtype_of(name: object) -> np.dtype[Any]:
@@ -117,6 +120,8 @@ class SharedMemoryArray:
             return None
         with _lock:
             _unread.add(name)
+        if (made := getattr(_making, "names", None)) is not None:
+            made.append(name)
         return cls(name, array.shape, DType.from_numpy(array.dtype).name)
 
     def take(self, *, copy: bool = True) -> npt.NDArray[Any]:
@@ -176,6 +181,22 @@ def _fill(name: str, array: npt.NDArray[Any]) -> None:
         raise
     finally:
         os.close(handle)
+
+
+@contextmanager
+def taken_back_on_errors() -> Iterator[None]:
+    """Removes the segments that this thread makes inside, if an exception comes out: nobody will
+    read them."""
+    before, _making.names = getattr(_making, "names", None), []
+    made: list[str] = _making.names
+    try:
+        yield
+    except BaseException:
+        for name in made:
+            remove(name)
+        raise
+    finally:
+        _making.names = before
 
 
 def remove(name: str) -> None:

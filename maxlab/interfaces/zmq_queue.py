@@ -14,7 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from maxlab.errors import DeviceError, InputError, MissingPackageError, shown
 from maxlab.interfaces import fields
-from maxlab.interfaces.shared import remove_orphans
+from maxlab.interfaces.shared import remove_orphans, taken_back_on_errors
 from maxlab.interfaces.wire import (
     MsgpackNumpyEncoder,
     msgpack_numpy_decoder,
@@ -190,10 +190,12 @@ class ZmqPushQueue(_End, Generic[Item]):
             InputTypeError: ``item`` cannot be sent; the queue is as before.
             DeviceError: The queue is closed.
         """
-        message = self._encode(item)
-        with self._lock:
+        with self._lock, taken_back_on_errors():
+            opened = self._open()
+            if not opened.getsockopt(self._zmq.EVENTS) & self._zmq.POLLOUT:
+                raise queue.Full  # before arrays are copied into shared memory
             try:
-                self._open().send(message, self._zmq.NOBLOCK)
+                opened.send(self._encode(item), self._zmq.NOBLOCK)
             except self._zmq.Again as error:
                 raise queue.Full from error
 

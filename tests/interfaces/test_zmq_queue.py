@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import queue
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from maxlab.interfaces import (
     TextGenerationOutput,
     drain_queue,
     get_blocking,
+    msgpack_numpy_encoder,
 )
 from maxlab.interfaces.zmq_queue import ZmqPullQueue, ZmqPushQueue, check_endpoint
 from tests.interfaces import other_process
@@ -130,3 +133,38 @@ def test_bad_options() -> None:
             ZmqPushQueue[int](ANY, **{"bind": True, **options})  # type: ignore[arg-type]
     with pytest.raises(InputTypeError):
         check_endpoint(3, bind=True)
+
+
+def test_an_array_that_finds_the_queue_full_leaves_no_segment(tmp_path: Path) -> None:
+    encode = msgpack_numpy_encoder(use_shared_memory=True, shared_memory_threshold=100)
+    endpoint = f"ipc://{tmp_path}/q"
+    mine = f"maxlab-msg-{os.getpid()}-*"
+    with ZmqPushQueue[Any](endpoint, bind=True, encode=encode, most_waiting=1) as push:
+        with pytest.raises(queue.Full):  # nobody is there
+            push.put_nowait(np.zeros(1000))
+        assert not list(Path("/dev/shm").glob(mine))
+        with ZmqPullQueue[Any](endpoint, np.ndarray, bind=False, most_waiting=1) as pull:
+            sent = 0
+            for number in range(10_000):
+                try:
+                    push.put_nowait(np.full(1000, number))
+                    sent += 1
+                except queue.Full:
+                    time.sleep(0.0001)
+                    if sent > 1:
+                        break
+            assert len(list(Path("/dev/shm").glob(mine))) <= sent
+            for _ in range(sent):
+                get_blocking(pull)
+            assert not list(Path("/dev/shm").glob(mine))
+
+
+def test_an_item_that_cannot_be_encoded_leaves_no_segment() -> None:
+    encode = msgpack_numpy_encoder(use_shared_memory=True, shared_memory_threshold=100)
+    with (
+        ZmqPullQueue[Any](ANY, list) as pull,
+        ZmqPushQueue[Any](pull.endpoint, encode=encode) as push,
+    ):
+        with pytest.raises(InputTypeError):
+            push.put_nowait([np.zeros(1000), object()])
+        assert not list(Path("/dev/shm").glob(f"maxlab-msg-{os.getpid()}-*"))
