@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 from safetensors.numpy import save_file
 
 from maxlab import engine
@@ -139,7 +139,7 @@ def test_model(shared: LabPage, name: str) -> None:
     assert "8.27 kB" in (contents.locator("li", has_text="weights").first.text_content() or "")
     contents.get_by_text("Members: 6").click()
     members = contents.get_by_role("table", name="Members")
-    assert members.get_by_role("row").count() == 7
+    expect(members.get_by_role("row")).to_have_count(7)
     shared.shot(f"files-mlmodel-{name}")
     assert shared.barriers(".jp-MaxLab-file") == []
     too_faint = [pair for pair in shared.contrast(".jp-MaxLab-model") if pair[1] < 4.5]
