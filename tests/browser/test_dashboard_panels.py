@@ -122,9 +122,10 @@ def place_of(view: View, lanes: Locator, time: float) -> Position:
 def zoom_to(lab: LabPage, view: View, lanes: Locator, start: float, took: float) -> None:
     """Zoom with the wheel until what took so long is a fourth of what is shown at least: of a
     recording of minutes, a cell can be so narrow that a pointer is on those beside it too."""
-    lanes.hover(position=place_of(view, lanes, start + took / 2))
     lab.page.keyboard.down("Control")
     while (shown := view.read("view.shown.end - view.shown.start")) > 4 * took:
+        # A pixel is longer than the cell at first: what is pointed at is aimed at anew each time.
+        lanes.hover(position=place_of(view, lanes, start + took / 2))
         lab.page.mouse.wheel(0, -120)
         view.wait(f"view.shown.end - view.shown.start < {shown}")
     lab.page.keyboard.up("Control")
