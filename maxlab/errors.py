@@ -530,9 +530,8 @@ def elsewhere(
     """Let objects of ``kind``, called ``owner`` in messages, say for each name among ``hints`` that
     they do not have what there is instead, for any other what ``other`` gives, or the nearest
     names."""
-    metaclass: type = type(
-        kind
-    )  # whose ``__getattr__`` is not to be asked: it looks for near names
+    # A metaclass of enums looks for near names in its ``__getattr__``, which hasattr would ask.
+    metaclass: type = type(kind)
     known = [*kind.__mro__, *metaclass.__mro__]
     for name, fix in hints.items():
         if not any(name in vars(one) for one in known):

@@ -17,17 +17,10 @@ Example:
 
 from __future__ import annotations
 
-from maxlab.errors import MissingPackageError
+from maxlab.interfaces.needing import needed_by as _needed_by
 
-try:
+with _needed_by("maxlab.interfaces", "msgspec"):
     import msgspec as _msgspec  # noqa: F401
-except ImportError as error:
-    raise MissingPackageError(
-        "ML979",
-        "maxlab.interfaces needs the package msgspec, which is not installed",
-        why=[str(error)],
-        fix='pip install "maxlab[llm]"',
-    ) from error
 
 from maxlab.interfaces.audio import (
     AudioGenerationInputs,

@@ -12,8 +12,9 @@ import threading
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from maxlab.errors import DeviceError, InputError, MissingPackageError, shown
+from maxlab.errors import DeviceError, InputError, shown
 from maxlab.interfaces import fields
+from maxlab.interfaces.needing import needed_by
 from maxlab.interfaces.shared import remove_orphans, taken_back_on_errors
 from maxlab.interfaces.wire import (
     MsgpackNumpyEncoder,
@@ -74,15 +75,8 @@ class _End:
         fields.flag("bind", bind)
         fields.integer(1, 10**6)("most_waiting", most_waiting)
         check_endpoint(endpoint, bind=bind)
-        try:
+        with needed_by("a queue between processes", "pyzmq"):
             import zmq
-        except ImportError as error:
-            raise MissingPackageError(
-                "ML979",
-                "queues between processes need the package pyzmq, which is not installed",
-                why=[str(error)],
-                fix='pip install "maxlab[llm]"',
-            ) from error
         self._zmq = zmq
         self._lock = threading.Lock()
         opened: Any = zmq.Context.instance().socket(getattr(zmq, self._kind))

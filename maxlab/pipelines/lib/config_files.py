@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from maxlab.errors import DocumentError, MissingPackageError, shown
+from maxlab.errors import DocumentError, shown
 from maxlab.interfaces import fields
+from maxlab.interfaces.needing import needed_by
 from maxlab.pipelines.lib.settings import Kind
 
 MOST_BYTES = 1 << 20
@@ -29,15 +30,8 @@ class Plain(str):
 
 
 def _yaml() -> Any:
-    try:
+    with needed_by("a configuration in YAML", "pyyaml"):
         import yaml
-    except ImportError as error:
-        raise MissingPackageError(
-            "ML979",
-            "configurations in YAML need the package pyyaml, which is not installed",
-            why=[str(error)],
-            fix='pip install "maxlab[llm]"',
-        ) from error
     return yaml
 
 

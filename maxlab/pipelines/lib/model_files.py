@@ -13,10 +13,10 @@ from maxlab.errors import (
     InputError,
     MaxlabError,
     MissingFileError,
-    MissingPackageError,
     shown,
 )
 from maxlab.interfaces import SamplingParamsGenerationConfigDefaults
+from maxlab.interfaces.needing import needed_by
 from maxlab.pipelines.lib.config_enums import RepoType
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo, try_to_load_from_cache
 from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
@@ -36,15 +36,8 @@ _DEFAULTS = (
 
 
 def _transformers() -> Any:
-    try:
+    with needed_by("the configuration of a model", "transformers"):
         import transformers
-    except ImportError as error:
-        raise MissingPackageError(
-            "ML979",
-            "configurations of models need the package transformers, which is not installed",
-            why=[str(error)],
-            fix='pip install "maxlab[llm]"',
-        ) from error
     return transformers
 
 

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, metadata
 from typing import Any
 
 from maxlab.errors import MissingPackageError
+from maxlab.interfaces.needing import needed_by
 
 SAFE_JINJA = (3, 1, 6)
 """The first version of jinja2 from whose sandbox no way out is known."""
-
-
-@contextmanager
-def _needed_by(what: str, package: str) -> Iterator[None]:
-    """Names the package where an import inside fails.
-
-    Raises:
-        MissingPackageError: ML979, it is not installed (an ImportError).
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise MissingPackageError(
-            "ML979",
-            f"{what} needs the package {package}, which is not installed",
-            why=[str(error)],
-            fix='pip install "maxlab[llm]"',
-        ) from error
 
 
 @cache
@@ -41,7 +22,7 @@ def jinja2() -> Any:
         MissingPackageError: ML979, it is not installed, or older than `SAFE_JINJA` (an
             ImportError).
     """
-    with _needed_by("a chat template", "jinja2"):
+    with needed_by("a chat template", "jinja2"):
         import_module("jinja2.ext")
         import_module("jinja2.meta")
         import_module("jinja2.nodes")
@@ -67,7 +48,7 @@ def transformers() -> Any:
     Raises:
         MissingPackageError: ML979, it is not installed (an ImportError).
     """
-    with _needed_by("a tokenizer", "transformers"):
+    with needed_by("a tokenizer", "transformers"):
         return import_module("transformers")
 
 
@@ -77,7 +58,7 @@ def pillow() -> tuple[Any, Any]:
     Raises:
         MissingPackageError: ML979, it is not installed (an ImportError).
     """
-    with _needed_by("an image of a request", "pillow"):
+    with needed_by("an image of a request", "pillow"):
         return import_module("PIL.Image"), import_module("PIL.ImageOps")
 
 
