@@ -48,6 +48,7 @@ _LAZY = {
     "profile": "maxlab.torch.front:profile",
     "compile_report": "maxlab.analysis.compile_report:compile_report",
     "machine": "maxlab.analysis.machine:machine",
+    "quantize": "maxlab.analysis.quantizing:quantize",
     "roofline": "maxlab.analysis.roofline:roofline",
     "advice": "maxlab.analysis.advice:advice",
     "experiments": "maxlab.analysis.advice:experiments",
@@ -150,7 +151,8 @@ _INSTEAD = {
     **dict.fromkeys(("simulator", "use_simulator"), "maxlab.driver.use_simulator()"),
     "testing": "maxlab.compare(model, array) holds a model against references",
     **dict.fromkeys(
-        ("quantize", "quantization"), "nothing is quantised here; ops.dequantize reads blocks"
+        ("quantization", "quantize_dynamic"),
+        "maxlab.quantize(model, calibration=[array, ...]); ops.dequantize reads blocks",
     ),
     "explain": "maxlab.compile_report(model), maxlab.stages(model)",
     "summary": "print(graph)",
@@ -260,10 +262,12 @@ def load_ipython_extension(shell: Any) -> None:
     """Add maxlab's magics to an IPython shell: what ``%load_ext maxlab`` does."""
     from maxlab.lab import tensor_magic
     from maxlab.lab.cuda_sim import magic as cuda_sim
+    from maxlab.lab.generating import command as generating
     from maxlab.lab.kernel_magic import magic as kernel
     from maxlab.lab.maxprof import magic as maxprof
 
     cuda_sim.register(shell)
+    generating.register(shell)
     kernel.register(shell)
     maxprof.register(shell)
     tensor_magic.register(shell)

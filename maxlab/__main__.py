@@ -11,6 +11,7 @@
     python -m maxlab code scores.mlgraph -o scores.py
     python -m maxlab info scores.mlmodel
     python -m maxlab run scores.mlmodel --input x.npy --trusted
+    python -m maxlab serve meta-llama/Llama-3.2-1B
 
 They end with 0 when all is well; with 1 when ``diff`` finds a limit exceeded, or with
 ``--exit-code`` graphs that differ, and when ``merge`` leaves something to decide; and with 2 when
@@ -37,8 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     # What stands behind -- are paths, as Git has it; what stands before may be revisions.
     place = given.index("--") if given[:1] == ["diff"] and "--" in given else len(given)
-    options = _parser().parse_args(given[:place])
-    options.paths = given[place + 1 :]
+    parser = _parser()
+    options, rest = parser.parse_known_args(given[:place])
+    if rest and options.command != "serve":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options.paths, options.settings = given[place + 1 :], rest
     try:
         status: int = options.run(options)
     except (MaxlabError, OSError) as error:
@@ -137,10 +141,16 @@ def _info(options: argparse.Namespace) -> int:
     return FINE
 
 
+def _serve(options: argparse.Namespace) -> int:
+    from maxlab.serve.command import serve
+
+    return serve(options, options.settings)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m maxlab",
-        description="Look at saved graphs, runs and models, compare runs, and run models.",
+        description="Look at saved graphs, runs and models, compare runs, run and serve models.",
         epilog="Runs are saved with profile.save('name.mlprof'), graphs with "
         "graph.save('name.mlgraph').",
     )
@@ -182,6 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_code)
     _add_graph_commands(commands)
     _add_model_commands(commands)
+    _add_serve(commands)
     return parser
 
 
@@ -293,6 +304,22 @@ def _add_model_commands(commands: Any) -> None:
     )
     one.add_argument("--threads", type=int, metavar="N", help="threads; by default all cores")
     one.set_defaults(run=_run)
+
+
+def _add_serve(commands: Any) -> None:
+    from maxlab.serve.command import add_arguments
+
+    one = commands.add_parser(
+        "serve",
+        help="serve a model over HTTP",
+        description="Serve a model of language, or of embeddings, in the form of OpenAI's HTTP "
+        "API, until a signal ends it.",
+        epilog="All other flags are settings of the pipeline, such as --max-batch-size 8; "
+        "PipelineConfig.help() tells them.",
+        allow_abbrev=False,
+    )
+    add_arguments(one)
+    one.set_defaults(run=_serve)
 
 
 def _add_graph_commands(commands: Any) -> None:

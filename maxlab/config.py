@@ -19,6 +19,9 @@ variable                     meaning                                     default
 ``MAXLAB_SIMULATOR``         how many simulated GPUs stand in for real    0
                              ones; see `maxlab.driver.use_simulator`
 ``MAXLAB_SIMULATOR_CHECK``   1 checks every access of simulated kernels  0
+``MAXLAB_VARIANTS``          how kernels with several variants choose:   on
+                             ``on``, ``off`` or ``deterministic``; see
+                             `maxlab.toolchain.variants`
 ===========================  ==========================================  ======================
 
 ``MAXLAB_MONITOR_DIR``, where recordings of the machine lie, is read at each use; see
@@ -37,9 +40,11 @@ from maxlab.errors import ArgumentError, shown
 VERSION = "0.1.0"
 """Of maxlab: ``maxlab.__version__``."""
 MOST_THREADS = 1024
-"""The most threads of a session, as ``kernels/c/executor.c`` has it."""
+"""The most threads of a session, as ``kernels/c/team.h`` has it."""
 MOST = 1 << 30
 """The most that any other number among the settings may be."""
+VARIANTS = ("on", "off", "deterministic")
+"""How the variants of kernels may be chosen; see `maxlab.toolchain.variants`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Config:
     cache_limit: int = 2048
     at_load: bool = True
     plan_cache: bool = True
+    variants: str = "on"
 
 
 def _integer(
@@ -77,6 +83,18 @@ def _integer(
             fix=f"unset {name}, or set it to {bounds.removeprefix('of ')}",
         )
     return number
+
+
+def _word(env: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    """One of ``words``, the first by default."""
+    found = env.get(name, "") or words[0]
+    if found not in words:
+        raise ArgumentError(
+            "ML225",
+            f"{name} must be one of {', '.join(words)}, got {shown(found)}",
+            fix=f"unset {name}, or set it to one of {', '.join(words)}",
+        )
+    return found
 
 
 def _cache_dir(env: Mapping[str, str]) -> Path:
@@ -136,7 +154,7 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
 
     Raises:
         ArgumentError: ML390, a number that is not one, or too small or large; ML511, a cache
-            directory that cannot be.
+            directory that cannot be; ML225, ``MAXLAB_VARIANTS`` is none of its words.
     """
     env = os.environ if env is None else env
     return Config(
@@ -151,6 +169,7 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
         simulator_check=env.get("MAXLAB_SIMULATOR_CHECK", "0") not in ("", "0"),
         at_load=env.get("MAXLAB_AT_LOAD", "") != "0",
         plan_cache=env.get("MAXLAB_PLAN_CACHE", "") != "0",
+        variants=_word(env, "MAXLAB_VARIANTS", VARIANTS),
     )
 
 

@@ -430,8 +430,8 @@ def dtype_of(given: object) -> DType | None:
         member = _BY_SHORT.get(given) if member is None else member
         if member is not None:
             return member
-    elif type(given).__module__ == "torch":
-        return _BY_TORCH.get(str(given))
+    elif type(given).__module__ == "torch":  # of others, such as tensors, the text may be refused
+        return _BY_TORCH.get(str(given)) if type(given).__name__ == "dtype" else None
     elif not isinstance(given, (np.dtype, type)):
         return None
     try:

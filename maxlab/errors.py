@@ -192,6 +192,16 @@ class MaxlabError(Exception):
             self.args = (self._message(),)
         return self
 
+    def because(self, reason: str) -> MaxlabError:
+        """This error with one more reason.
+
+        Args:
+            reason: The reason, a line.
+        """
+        self.why = (*self.why, reason)
+        self.args = (self._message(),)
+        return self
+
 
 def _again(kind: type[MaxlabError], args: tuple[Any, ...]) -> MaxlabError:
     """An error of its pickled parts; what it says is set afterwards."""
@@ -425,6 +435,10 @@ class QueryError(MaxlabError, ValueError):
             line = f"{before}{self.query[self.place :]}".replace("\n", " ")
             rest = [f"    {line}", f"    {' ' * len(before)}^", *rest]
         return "\n".join([first, *rest])
+
+
+class ShardCountError(MaxlabError, AssertionError, ValueError):
+    """Another number of values than there are shards of a layer."""
 
 
 class SpanError(MaxlabError, AssertionError, IndexError):

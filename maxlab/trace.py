@@ -27,7 +27,8 @@ class Event:
     """One thing that happened.
 
     ``kind`` is the family (``"graph"``, ``"pass"``, ``"compile"``, ``"cache"``, ``"execute"``,
-    ``"kernel"``, ``"transfer"``, ``"allocate"``, ``"gpu"``, ``"check"``, ``"warning"``), ``name``
+    ``"kernel"``, ``"transfer"``, ``"allocate"``, ``"gpu"``, ``"check"``, ``"warning"``,
+    ``"schedule"``), ``name``
     the thing, ``start_ns`` a
     ``time.monotonic_ns`` stamp.
     """

@@ -30,6 +30,8 @@ SOURCES = (
     f"{PROTOCOL}/messages.py",
     f"{PROTOCOL}/dashboard.py",
     f"{PROTOCOL}/sampling.py",
+    f"{PROTOCOL}/generation.py",
+    f"{PROTOCOL}/board.py",
     f"{PROTOCOL}/live.py",
     f"{PROTOCOL}/editor.py",
     f"{PROTOCOL}/hints.py",

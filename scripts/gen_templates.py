@@ -33,7 +33,7 @@ from maxlab.graph import (  # noqa: E402
     ops,
 )
 from maxlab.graph.document_json import dump  # noqa: E402
-from maxlab.graph.graph import graph_of  # noqa: E402
+from maxlab.graph.reading import graph_of  # noqa: E402
 from maxlab.lab.lessons import goal_of  # noqa: E402
 
 TARGET = ROOT / "maxlab" / "lab" / "templates"

@@ -45,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "JUPYTER_DATA_DIR" not in os.environ:
         _made_data = tempfile.mkdtemp(prefix="maxlab-jupyter-")
         os.environ["JUPYTER_DATA_DIR"] = _made_data
+    # Nothing is timed beside tests; those of variants say when.
+    os.environ.setdefault("MAXLAB_VARIANTS", "off")
     if seed := config.getoption("--sample-seed"):
         os.environ["MAXLAB_SAMPLE_SEED"] = seed
     os.environ.setdefault("MAXLAB_SAMPLE_SEED", sampling.seed_of())

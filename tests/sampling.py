@@ -57,7 +57,7 @@ FAMILIES: tuple[Family, ...] = (
         "tests/lab/code/test_random_cells.py::test_a_new_text_builds_the_edited_graph",
         Fraction(1, 20),
     ),
-    Family("all other tests", "tests/", _EIGHTH, least=3),
+    Family("all other tests", "tests/", Fraction(1, 10), least=2),
     Family(
         "tests that wait for others",
         ("tests/diagnostics/", "tests/driver_cuda/", "tests/lab/", "tests/toolchain/"),
@@ -131,7 +131,25 @@ FAMILIES: tuple[Family, ...] = (
     Family("ops beside those of torch", "tests/opset/test_torch.py", _QUARTER),
     Family("browser tests", "tests/browser", Fraction(1, 6), "::", whole=True),
     # Each makes environments outside of the checkout, and installs Jupyter in them.
+    Family(
+        "a server as a process, and very many requests",
+        (
+            "tests/serve/test_life.py::test_it_completes_what_it_has_begun_and_ends",
+            "tests/serve/test_how_to.py",
+            "tests/serve/test_soak.py::test_very_many_requests_in_flat_memory",
+        ),
+        _NONE,
+    ),
     Family("the wheel installed", "tests/browser/test_installed.py", _NONE),
+    Family(
+        "kernels for the architectures before and after",
+        tuple(
+            f"tests/cuda/test_{name}_kernels.py::test_they_compile_without_a_warning_or_a_spill[{arch}"
+            for name in ("cache", "expert", "sampling")
+            for arch in ("sm_80", "sm_100")
+        ),
+        _NONE,
+    ),
     Family("a network by hand", "tests/browser/test_by_hand.py", _HALF, ""),
     Family(
         "ways to walk a notebook",
@@ -168,6 +186,21 @@ FAMILIES: tuple[Family, ...] = (
             "tests/torch_import/test_rare_tensors.py",
         ),
         _QUARTER,
+        "",
+    ),
+    Family(
+        "layers and models that write text",
+        (
+            "tests/nn/attention/",
+            "tests/nn/float8/",
+            "tests/nn/kernels/",
+            "tests/nn/moe/",
+            "tests/pipelines/decoders/",
+            "tests/pipelines/serving/",
+            "tests/pipelines/vision/test_how_to.py",
+            "tests/pipelines/vision/test_qwen2_5_vl.py::test_numbers_of_16_bits",
+        ),
+        Fraction(1, 6),
         "",
     ),
     Family(

@@ -37,7 +37,7 @@ FAMILIES = {
     "ML2": "Shapes",
     "ML3": "Graphs, their values and their text",
     "ML4": "Devices and tensors",
-    "ML5": "The C compiler and the cache of kernels",
+    "ML5": "The C compiler and the cache of kernels; attention layers and adapters",
     "ML6": "Sessions, inputs and weights",
     "ML7": "Modules",
     "ML8": "The notebook side",

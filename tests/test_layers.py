@@ -38,6 +38,7 @@ GROUND = frozenset(
         "habits",
         "markup",
         "digests",
+        "records",
     }
 )
 _IR = GROUND | {"ir"}
@@ -51,6 +52,7 @@ _EXPERIMENTAL = _ENGINE | {"experimental"}
 _NN = _EXPERIMENTAL | {"nn"}
 _PIPELINES = _NN | {"pipelines"}
 _ENTRYPOINTS = _PIPELINES | {"entrypoints"}
+_SERVE = _ENTRYPOINTS | {"serve"}
 
 # Package or module -> all that it may import of maxlab, itself included.
 LAYERS: dict[str, frozenset[str]] = {
@@ -66,6 +68,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "habits": GROUND,
     "markup": GROUND,
     "digests": GROUND,
+    "records": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.
@@ -79,13 +82,16 @@ LAYERS: dict[str, frozenset[str]] = {
     "nn": _NN,
     "pipelines": _PIPELINES,
     "entrypoints": _ENTRYPOINTS,
+    "serve": _SERVE,
+    # Workers of a cluster, each with a model.
+    "dask": _ENTRYPOINTS | {"dask"},
     "torch": _NN | {"torch", "analysis", "profiler"},
     "diagnostics": _DRIVER | {"diagnostics"},
     "profiler": _DRIVER | {"diagnostics", "profiler"},
     # Readings of compiled models and their runs: everything but the notebook side may be read.
     "analysis": _NN | {"analysis", "diagnostics", "profiler"},
     # The commands; pages are written through the hook that `maxlab` sets.
-    "__main__": _NN | {"analysis", "profiler"},
+    "__main__": _SERVE | {"analysis", "profiler"},
 }
 # Stands on top of everything; nobody imports it.
 TOP = "lab"
@@ -97,6 +103,8 @@ HEAVY = (
     "IPython",
     "anywidget",
     "cffi",
+    "dask",
+    "distributed",
     "graphviz",
     "ipykernel",
     "ipywidgets",
@@ -287,6 +295,9 @@ def made_up(folder: Path, files: dict[str, str]) -> Path:
 # ---------------------------------------------------------------- imports by string
 BY_NAME = {
     "maxlab": "the lazy table of the front door",
+    "maxlab.graph.ops": "the lazy table of the functions",
+    "maxlab.opset": "the modules that declare ops",
+    "maxlab.opset.core": "the module that declares an op",
     "maxlab.pipelines": "the lazy table of the names of the package",
     "maxlab.pipelines.lib.custom_modules": "modules of architectures that a user names",
     "maxlab.toolchain.child_main": "a process makes the calls that another one names",

@@ -69,7 +69,7 @@ STARTS: dict[str, tuple[str, set[str]]] = {
     "a kept model": (
         KEPT,
         PROCESSES | READERS | EDITING | USERS_KERNELS | COMPILING
-        | {"maxlab.graph", "maxlab.opset.table", "maxlab.ir.core"},
+        | {"maxlab.graph", "maxlab.opset.core", "maxlab.ir.core", "maxlab.ir.function"},
     ),
 }  # fmt: skip
 """By what is started: the program, and the modules that it must not import."""

@@ -46,13 +46,3 @@ await build({
   outfile: join(root, 'lib/widget/index.js'),
   plugins: [lead('../core', '../lab/graph-view')]
 });
-// The script of exported pages is data here: fetched when a page is made. Were its name one of a script, it
-// would become part of the plugins.
-await build({
-  ...common,
-  entryPoints: ['src/export/index.ts'],
-  format: 'iife',
-  minify: true,
-  charset: 'ascii',
-  outfile: join(root, 'lib/lab/export-script.bin')
-});

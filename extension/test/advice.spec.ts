@@ -211,6 +211,14 @@ describe('the advice panel', () => {
     expect(panel.querySelector('.jp-MaxLab-adviceResult')?.textContent).toContain('Nothing was predicted.');
   });
 
+  it('lists what was chosen of kernels with several variants, and nothing where there is none', async () => {
+    const line = 'k0: chose in place, 990 µs; next best packed, 2.13 ms';
+    const told = await mount(withProfile(threeOps()), what => (what === 'try' ? TRIAL : { ...ADVICE, chosen: [line] }));
+    expect([...told.panel.querySelectorAll('.jp-MaxLab-chosen li')].map(node => node.textContent)).toEqual([line]);
+    const silent = await mount(withProfile(threeOps()));
+    expect(silent.panel.querySelector('.jp-MaxLab-chosen')).toBeNull();
+  });
+
   it('has nothing to press where the change is the user’s', async () => {
     const { panel } = await mount(withProfile(threeOps()));
     const cards = [...panel.querySelectorAll('ol .jp-MaxLab-adviceCard')];

@@ -47,76 +47,12 @@
  * the next one begins there: thread 0 may be put aside while workers are steps ahead, so its own clock would be wrong.
  * The clock is read once or twice per chunk, and never when nobody asks.
  */
-#include "mx_abi.h"
-
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-#ifdef __linux__
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#endif
+#include "steps.h"
 
 #define SPIN_TURNS 20000
 #define FEW_TURNS 2000
-#define MAX_THREADS 1024
 #define STEPS_UNASKED 32 /* a step of one piece takes up to some milliseconds */
-#define CHUNKS_UNASKED 8 /* as does a chunk of a product */
 #define REPAIRING (-1)
-
-typedef struct step_state { /* 16 bytes, see the head of the file */
-  u64 ticket;
-  u32 left;
-  u32 sleepers;
-} step_state;
-
-typedef struct state_block { /* the states of all steps; old blocks are kept until the team is freed (late readers) */
-  struct state_block *older;
-  i64 capacity;
-  step_state st[];
-} state_block;
-
-typedef struct worker { /* a cache line or more per thread: its context is written while it runs */
-  mx_ctx ctx;
-  i64 scratch_capacity;
-  mx_team *team;
-  pthread_t thread;
-} __attribute__((aligned(128))) worker;
-
-struct mx_team {
-  i64 size;               /* threads, the caller included */
-  i64 turns;              /* of the pause loop, before a thread sleeps */
-  i64 started;            /* worker threads that exist in this process */
-  i64 owner;              /* the process they were started in, as `forks` counts, or REPAIRING */
-  pthread_mutex_t lock;   /* one execute at a time */
-  u64 holder;             /* the thread that has the lock, 0: none */
-  i64 ask_at;             /* when it asks next whether to go on; 0: it has not asked yet */
-
-  /* the execute in flight; written under the lock, read by workers with atomics */
-  u32 generation __attribute__((aligned(64))); /* idle workers sleep on this word */
-  u32 sleepers;
-  u32 stop;
-  u32 failed;             /* 0, or 1 + the step that returned an error */
-  u32 ended;              /* whether the execute in flight is to end at once */
-  i64 current;            /* a hint: where a late worker may start */
-  i64 nsteps;
-  state_block *block;
-  const mx_step *steps;
-  void **argp;
-  const i64 *dims;
-  i64 *rows;              /* mx_times.threads, or NULL */
-  i64 stride;             /* steps in a row of `rows`: a segment of a program has fewer of its own */
-  i64 error[6];
-  worker w[];
-};
-
-#define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
-#define LOAD_RELAXED(p) __atomic_load_n(&(p), __ATOMIC_RELAXED)
-#define STORE(p, v) __atomic_store_n(&(p), (v), __ATOMIC_RELEASE)
-#define STORE_RELAXED(p, v) __atomic_store_n(&(p), (v), __ATOMIC_RELAXED)
 
 /* What kernels get as ctx->lib.  The products stand in a library of their own (products.c), which is compiled and loaded
  * only when a graph has some: a small graph does not wait for the matrix code. */
@@ -129,215 +65,12 @@ i64 mx_now_ns(void) {
   return (i64)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------ */
-
-static inline void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ __volatile__("yield");
-#endif
-}
-
-/* Some nanoseconds from now, on the clock that waiting functions of pthreads read. */
-static inline struct timespec in_future(i64 ns) {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  ns += t.tv_nsec;
-  return (struct timespec){t.tv_sec + ns / 1000000000, ns % 1000000000};
-}
-
-#define FOREVER (-1)
-#ifdef __linux__
-static void sleep_while_equal(u32 *word, u32 value, i64 at_most_ns) {
-  struct timespec t = {at_most_ns / 1000000000, at_most_ns % 1000000000};
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, at_most_ns == FOREVER ? NULL : &t, NULL, 0);
-}
-static void wake_all(u32 *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0); }
-#else /* one condition for every word: rare, and waiters look again anyway */
-static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t sleep_cond = PTHREAD_COND_INITIALIZER;
-static void sleep_while_equal(u32 *word, u32 value, i64 at_most_ns) {
-  struct timespec t = in_future(at_most_ns == FOREVER ? 0 : at_most_ns);
-  int late = 0;
-  pthread_mutex_lock(&sleep_lock);
-  while (LOAD(*word) == value && !late)
-    late = at_most_ns == FOREVER ? pthread_cond_wait(&sleep_cond, &sleep_lock)
-                                 : pthread_cond_timedwait(&sleep_cond, &sleep_lock, &t);
-  pthread_mutex_unlock(&sleep_lock);
-}
-static void wake_all(u32 *word) {
-  (void)word;
-  pthread_mutex_lock(&sleep_lock);
-  pthread_cond_broadcast(&sleep_cond);
-  pthread_mutex_unlock(&sleep_lock);
-}
-#endif
-
-/* Sleeping and waking cannot miss each other: the sleeper announces itself, then the kernel compares the word again;
- * the waker changes the word, then looks for announced sleepers (both orders sequentially consistent). */
-static void announce_and_sleep(u32 *word, u32 value, u32 *sleepers, i64 at_most_ns) {
-  __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
-  sleep_while_equal(word, value, at_most_ns);
-  __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
-}
-static void wake_sleepers(u32 *word, u32 *sleepers) {
-  if (__atomic_load_n(sleepers, __ATOMIC_SEQ_CST)) wake_all(word);
-}
-
-/* ---- whether to go on --------------------------------------------------------------------------------------------- */
-
-static int (*caller_ends)(void);
-static i64 period = 100000000;
-void mx_interrupts(int (*ended)(void), i64 period_ns) {
-  STORE(caller_ends, ended);
-  STORE(period, period_ns);
-}
-
-static int is_over(mx_team *t) { return (LOAD_RELAXED(t->ended) | LOAD_RELAXED(t->stop)) != 0; }
-
-/* mx_ctx.ask, also of the executor itself.  A short run never asks Python: the first time is a period away. */
-static int ask(mx_ctx *ctx) {
-  worker *me = (worker *)ctx; /* whose first member it is */
-  mx_team *t = me->team;
-  if (is_over(t)) return 1;
-  int (*ends)(void) = LOAD(caller_ends);
-  if (me != t->w || !ends) return 0;
-  i64 now = mx_now_ns();
-  if (!t->ask_at) t->ask_at = now + LOAD_RELAXED(period);
-  if (now < t->ask_at) return 0;
-  if (ends()) STORE(t->ended, 1);
-  t->ask_at = mx_now_ns() + LOAD_RELAXED(period);
-  return is_over(t);
-}
-
-static void wait_for_zero(step_state *s, worker *me) {
-  mx_team *t = me->team;
-  for (i64 turn = 0; turn < t->turns; turn++) {
-    if (LOAD(s->left) == 0) return;
-    relax();
-  }
-  u32 v;
-  while ((v = LOAD(s->left)) != 0) {
-    i64 at_most = me == t->w && !ask(&me->ctx) ? LOAD_RELAXED(period) : FOREVER;
-    announce_and_sleep(&s->left, v, &s->sleepers, at_most);
-  }
-}
-
-/* ---- chunks ------------------------------------------------------------------------------------------------------- */
-
-static i64 effective_grain(const mx_step *s) {
-  i64 grain = s->grain < 1 || s->grain > s->extent ? s->extent : s->grain;
-  i64 least = s->extent / 0x40000000 + 1; /* the counters have 32 bits */
-  return grain < least ? least : grain;
-}
-static i64 chunk_count(const mx_step *s) {
-  return s->extent < 1 ? 0 : (s->extent - 1) / effective_grain(s) + 1;
-}
-
-/* Takes one chunk: returns how many were unclaimed before, or 0 when there was none (or the generation has ended). */
-static i64 claim(step_state *s, u32 generation) {
-  u64 t = LOAD(s->ticket);
-  while ((u32)(t >> 32) == generation && (u32)t != 0)
-    if (__atomic_compare_exchange_n(&s->ticket, &t, t - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return (i64)(u32)t;
-  return 0;
-}
-
-static void finish_chunks(step_state *s, u32 count) {
-  if (__atomic_sub_fetch(&s->left, count, __ATOMIC_SEQ_CST) == 0) wake_sleepers(&s->left, &s->sleepers);
-}
-
-static void record_error(mx_team *t, i64 step, int code, const mx_ctx *ctx) {
-  u32 none = 0;
-  if (!__atomic_compare_exchange_n(&t->failed, &none, (u32)step + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
-  t->error[0] = step;
-  t->error[1] = code;
-  memcpy(t->error + 2, ctx->err, sizeof ctx->err);
-}
-
-/* Where `me` writes down when it was busy with a step: {begin, end, chunks}.  Every thread has a row of `stride` steps. */
-static i64 *row_of(mx_team *t, const worker *me, i64 *rows, i64 stride, i64 step) {
-  return rows + ((me - t->w) * stride + step) * MX_ROW;
-}
-
-/* Runs items [lo,hi) of a step, in pieces where they take long.  What an item takes is a guess, so the pieces grow and
- * shrink until each takes from 1 to 10 ms; those of 64 items and more stay multiples of 64, so that vectors are whole. */
-static int run_items(const mx_step *step, void **argp, const i64 *dims, i64 lo, i64 hi, mx_ctx *ctx) {
-  void *const *b = (void *const *)argp + step->b0;
-  const i64 *d = dims + step->d0;
-  i64 piece = step->piece;
-  if (piece < 1 || hi - lo <= piece) return step->fn(b, d, lo, hi, ctx);
-  for (i64 now = mx_now_ns(); hi - lo > piece;) {
-    int code = step->fn(b, d, lo, lo + piece, ctx);
-    if (code) return code;
-    if (ask(ctx)) return MX_STOPPED;
-    lo += piece;
-    const i64 begin = now, took = (now = mx_now_ns()) - begin;
-    if (took < 1000000 && piece < hi - lo) piece *= 2;
-    else if (took > 10000000 && piece > 1) piece = piece > 127 ? piece / 2 / 64 * 64 : piece > 64 ? 64 : piece / 2;
-  }
-  return hi > lo ? step->fn(b, d, lo, hi, ctx) : 0;
-}
-
-/* Works on one step until it is complete.  A thread of an ended generation claims nothing and falls through. */
-static void share_step(mx_team *t, state_block *block, i64 index, u32 generation, worker *me) {
-  step_state *s = &block->st[index];
-  mx_ctx *ctx = &me->ctx;
-  i64 *row = NULL;
-  i64 unclaimed, unasked = 0;
-  while ((unclaimed = claim(s, generation)) != 0) {
-    /* the claim keeps mx_execute from returning: its tables may be read from here to finish_chunks */
-    const mx_step *step = &LOAD_RELAXED(t->steps)[index];
-    i64 grain = effective_grain(step), lo = (chunk_count(step) - unclaimed) * grain;
-    i64 hi = step->extent - lo < grain ? step->extent : lo + grain;
-    i64 *rows = LOAD_RELAXED(t->rows);
-    if (rows && !row) {
-      row = row_of(t, me, rows, LOAD_RELAXED(t->stride), index);
-      row[0] = mx_now_ns();
-    }
-    int code = 0;
-    if (!LOAD_RELAXED(t->failed))
-      code = is_over(t) ? MX_STOPPED : run_items(step, LOAD_RELAXED(t->argp), LOAD_RELAXED(t->dims), lo, hi, ctx);
-    if (row) {
-      row[1] = mx_now_ns();
-      row[2]++;
-    }
-    if (me == t->w && (step->piece || ++unasked % CHUNKS_UNASKED == 0)) ask(ctx);
-    u32 count = 1;
-    if (code) {
-      record_error(t, index, code, ctx);
-      u64 rest = __atomic_exchange_n(&s->ticket, (u64)generation << 32, __ATOMIC_ACQ_REL);
-      count += (u32)rest; /* nobody needs to run these any more */
-    }
-    finish_chunks(s, count);
-  }
-  if ((u32)(LOAD(s->ticket) >> 32) == generation) wait_for_zero(s, me);
-}
-
-/* Runs the only chunk of a step that belongs to the caller.  It has no ticket: workers find nothing to claim, and wait for
- * it as for any other chunk.  So none of them is ahead, and no other step can fail meanwhile. */
-static void run_on_caller(mx_team *t, i64 index) {
-  worker *me = &t->w[0];
-  const mx_step *step = &t->steps[index];
-  if (step->extent < 1) return;
-  i64 *row = t->rows ? row_of(t, me, t->rows, t->stride, index) : NULL;
-  if (row) row[0] = mx_now_ns();
-  int code = MX_STOPPED;
-  if (!is_over(t)) code = step->fn((void *const *)t->argp + step->b0, t->dims + step->d0, 0, step->extent, &me->ctx);
-  if (row) {
-    row[1] = mx_now_ns();
-    row[2] = 1;
-  }
-  if (code) record_error(t, index, code, &me->ctx);
-  finish_chunks(&t->block->st[index], 1);
-}
-
 /* ---- workers ------------------------------------------------------------------------------------------------------ */
 
 static void *worker_main(void *arg) {
   worker *me = arg;
   mx_team *t = me->team;
-  u32 seen = 0; /* generation 0 is never an execute */
+  u32 seen = me->seen;
   for (;;) {
     u32 g = LOAD(t->generation);
     for (i64 turn = 0; g == seen && turn < t->turns; turn++) {
@@ -369,6 +102,7 @@ static void start_workers(mx_team *t) {
   pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the host program's threads */
   while (t->started < t->size - 1) {
     worker *w = &t->w[t->started + 1];
+    w->seen = t->generation; /* that of an execute before, or of a rest: the one that starts it is the next */
     if (pthread_create(&w->thread, NULL, worker_main, w)) break; /* fewer threads: slower, still right */
     t->started++;
   }
@@ -436,15 +170,21 @@ mx_team *mx_team_new(i64 nthreads) {
   return t; /* threads start with the first execute that can use them */
 }
 
-void mx_team_free(mx_team *t) {
-  if (!t) return;
+void mx_team_rest(mx_team *t) {
   check_process(t);
   STORE(t->stop, 1);
   pthread_mutex_lock(&t->lock); /* an execute in another thread ends first */
   __atomic_fetch_add(&t->generation, 1, __ATOMIC_SEQ_CST);
   wake_all(&t->generation);
   for (i64 i = 1; i <= t->started; i++) pthread_join(t->w[i].thread, NULL);
+  t->started = 0;
+  STORE(t->stop, 0);
   pthread_mutex_unlock(&t->lock);
+}
+
+void mx_team_free(mx_team *t) {
+  if (!t) return;
+  mx_team_rest(t);
   for (i64 i = 0; i < t->size; i++) mx_free(t->w[i].ctx.scratch);
   for (state_block *b = t->block; b;) {
     state_block *older = b->older;
@@ -649,98 +389,7 @@ int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const 
 
 /* ---- programs ----------------------------------------------------------------------------------------------------- */
 
-/* Adds what a segment of `count` steps from `first` on took (`seen`) to the sums of the caller (`times`). */
-static void add_times(mx_team *t, const mx_step *steps, const mx_times *times, const mx_times *seen, i64 nsteps,
-                      i64 first, i64 count) {
-  for (i64 s = first; s < first + count; s++) {
-    times->steps[2 * s] += steps[s].extent > 0;
-    times->steps[2 * s + 1] += seen->steps[2 * s + 1] - seen->steps[2 * s];
-    seen->steps[2 * s] = seen->steps[2 * s + 1] = 0;
-    if (!times->threads) continue;
-    for (i64 i = 0; i < t->size; i++) {
-      i64 *from = seen->threads + (i * nsteps + s) * MX_ROW, *to = times->threads + (i * nsteps + s) * MX_ROW;
-      to[1] += from[1] - from[0];
-      to[2] += from[2];
-      from[0] = from[1] = from[2] = 0;
-    }
-  }
-}
-
-/* Gives pointers of the table those of others; nobody reads it meanwhile. */
-static void exchange(void **argp, const i64 *list, void **held) {
-  i64 n = *list++;
-  for (i64 i = 0; i < n; i++) held[i] = argp[*list++];
-  n = *list++;
-  for (i64 i = 0; i < n; i++, list += 2) argp[list[0]] = held[list[1]];
-}
-
-/* The straight pieces of a program are tables like any other; between them one byte says where to go on.  A piece whose
- * steps have one chunk each is walked right here: a turn of a small loop costs its calls. */
-static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, int together,
-                        const mx_times *times, const mx_times *seen, i64 *at, i64 slice_ns) {
-  i64 pc = *at, until = 0, turns = 0, unasked = 0;
-  while (pc < nsteps) {
-    const mx_step *p = &steps[pc];
-    if (p->kind == MX_BRANCH) {
-      pc += *(const u8 *)argp[p->b0] ? 1 : p->extent;
-      continue;
-    }
-    if (p->kind == MX_JUMP) {
-      i64 back = p->extent < 0;
-      pc += p->extent;
-      if (back && (++turns & 255) == 1) { /* the clock is asked in the first turn, and then seldom */
-        i64 now = mx_now_ns();
-        if (!until) until = now + slice_ns;
-        if (now >= until) {
-          *at = pc;
-          return MX_PAUSED;
-        }
-      }
-      continue;
-    }
-    if (p->kind == MX_EXCHANGE) {
-      exchange(argp, dims + p->d0, t->w[0].ctx.scratch);
-      pc++;
-      continue;
-    }
-    i64 end = pc;
-    int shared = 0;
-    for (; end < nsteps && steps[end].kind <= MX_ON_CALLER; end++)
-      shared |= steps[end].kind == MX_KERNEL && steps[end].grain >= 1 && steps[end].grain < steps[end].extent;
-    int result = MX_OK;
-    if (!times && !(shared && together)) {
-      mx_ctx *ctx = &t->w[0].ctx;
-      for (; pc < end; pc++) {
-        int code = 0;
-        if (++unasked >= STEPS_UNASKED) unasked = 0, code = ask(ctx) ? MX_STOPPED : 0;
-        if (!code && (p = &steps[pc])->extent > 0) code = run_items(p, argp, dims, 0, p->extent, ctx);
-        if (code) {
-          record_error(t, pc, code, ctx);
-          return MX_ERR_STEP;
-        }
-      }
-      continue;
-    }
-    mx_times part = {0};
-    if (times) {
-      part.steps = seen->steps + 2 * pc;
-      part.threads = times->threads ? seen->threads + pc * MX_ROW : NULL;
-    }
-    result = (shared && together ? run_together : run_alone)(t, steps + pc, end - pc, argp, dims, times ? &part : NULL);
-    if (times) add_times(t, steps, times, seen, nsteps, pc, end - pc);
-    if (result) {
-      if (result == MX_ERR_STEP) t->error[0] += pc;
-      return result;
-    }
-    if ((unasked += end - pc) >= STEPS_UNASKED) {
-      unasked = 0;
-      if (ask(&t->w[0].ctx)) return MX_STOPPED;
-    }
-    pc = end;
-  }
-  *at = pc;
-  return MX_OK;
-}
+#include "programs.h"
 
 int mx_execute_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                        const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes, const mx_times *times,

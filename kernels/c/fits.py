@@ -54,12 +54,29 @@ def log_weight(x: Array) -> Array:
 
 
 QUARTER_TURN = (math.pi / 4 * 1.01) ** 2
+LOG_2 = math.log(2)
+ERF_SLOPE = 2 / math.sqrt(math.pi)
+
+
+def exp_fit(degree: int, low: float, high: float) -> Fit:
+    """e^r = 1 + r + r^2 P(r)."""
+    return Fit(
+        series(
+            [1 / math.factorial(k + 2) for k in range(6)],
+            lambda r: (np.expm1(r) - r) / r**2,
+            2e-3,
+        ),
+        lambda r: r**2 / np.exp(r),
+        low,
+        high,
+        degree,
+    )
+
+
 FITS: dict[str, Fit] = {
-    # e^r = 1 + r + r^2 P(r)
-    "exp": Fit(
-        series([1 / 2, 1 / 6, 1 / 24], lambda r: (np.expm1(r) - r) / r**2, 1e-4),
-        lambda r: r**2 / np.exp(r), -0.2885, 0.4065, 4,
-    ),
+    "exp": exp_fit(4, -0.2885, 0.4065),
+    "exp wide": exp_fit(5, -LOG_2 / 2 * 1.001, LOG_2 / 2 * 1.001),
+    "exp of lanes": exp_fit(1, -LOG_2 / 32 * 1.002, LOG_2 / 32 * 1.002),
     # log(1+f) = f - f^2/2 + f^3 P(f)
     "log": Fit(
         series([1 / 3, -1 / 4, 1 / 5, -1 / 6, 1 / 7, -1 / 8, 1 / 9],
@@ -72,14 +89,22 @@ FITS: dict[str, Fit] = {
                lambda s: erf(np.sqrt(s / 2)) / 2 / np.sqrt(s), 1e-8),
         lambda s: 2 * np.sqrt(s) / erfc(np.sqrt(s / 2)), 0.0, 0.6**2, 3,
     ),
-    # tanh x = x + x s P(s), s = x^2; from 0.6 on (1 - tanh x)^(-1/2) = P(x)
-    "tanh small": Fit(
-        series([-1 / 3, 2 / 15], lambda s: (np.tanh(np.sqrt(s)) / np.sqrt(s) - 1) / s, 1e-6),
-        lambda s: s, 0.0, 0.6**2, 4,
+    # the same up to 5 in one piece: x (1/2 + x P(u)), u = 2/25 x^2 - 1
+    "gelu fast": Fit(
+        lambda u: erf(np.sqrt((u + 1) * 6.25)) / np.sqrt((u + 1) * 50),
+        lambda u: np.sqrt((u + 1) * 12.5), -1.0, 1.0, 12,
     ),
-    "tanh large": Fit(
-        lambda x: (2 / (np.exp(2 * x) + 1)) ** -0.5,
-        lambda x: 2 * (2 / (np.exp(2 * x) + 1)) ** 1.5, 0.6, 9.02, 10,
+    # log(1+f) = f + f^2 P(f)
+    "log wide": Fit(
+        series([(-1) ** (k + 1) / (k + 2) for k in range(16)],
+               lambda f: (np.log1p(f) - f) / f**2, 2e-2),
+        lambda f: np.abs(f**2 / np.where(f == 0, 1, np.log1p(f))),
+        math.sqrt(0.5) - 1, math.sqrt(2) - 1, 9,
+    ),
+    # erf x = x P(x^2) up to 4, in double
+    "erf": Fit(
+        series([ERF_SLOPE, -ERF_SLOPE / 3], lambda s: erf(np.sqrt(s)) / np.sqrt(s), 1e-8),
+        lambda s: np.sqrt(s) / erf(np.sqrt(s)), 0.0, 16.0, 17,
     ),
     # erf x = x P(x^2); from 1.2 on erfc(x)^(-1/8) = P(x)
     "erf small": Fit(
@@ -138,42 +163,48 @@ def coefficients(fit: Fit, points: int = 6000, rounds: int = 400) -> tuple[Array
     return total, least
 
 
-def gelu_far(low: float = 0.6, high: float = 14.85) -> tuple[Array, Array, float]:
+def gelu_tail(wide: bool, high: float = 14.85) -> tuple[Array, Array, float]:
     """P, Q and the largest relative error of erfc(a/sqrt 2) = e^(-a^2/2) / (a c + P(a)/Q(a)), where
-    c is sqrt(pi/2) as a float32. Every round is a linear problem, weighed by the last Q."""
-    c = float(np.float32(math.sqrt(math.pi / 2)))
+    c is sqrt(pi/2); from 0.6 on, and c as a float32, unless ``wide``. Every round is a linear
+    problem, weighed by the last Q."""
+    c = math.sqrt(math.pi / 2)
+    c = c if wide else float(np.float32(c))
+    low, degrees = (0.0, (4, 5)) if wide else (0.6, (3, 4))
     t = np.cos(np.pi * (np.arange(3000) + 0.5) / 3000)
     a = low + ((t + 1) / 2) ** 2 * (high - low)
     whole = 1 / (erfc(a / math.sqrt(2)) * np.exp(a**2 / 2))
     y, s = whole - c * a, a / high
-    top, below = np.vander(s, 4, increasing=True), np.vander(s, 5, increasing=True)[:, 1:]
+    top, below = (np.vander(s, n + 1, increasing=True) for n in degrees)
+    below, first = below[:, 1:], degrees[0] + 1
     emphasis, q = np.ones(len(a)), np.ones(len(a))
-    best, least = np.zeros(8), np.inf
+    best, least = np.zeros(sum(degrees) + 1), np.inf
     for _ in range(200):
         scale = np.sqrt(emphasis) / (q * whole)
         basis = np.hstack([top, -y[:, None] * below])
         found = np.linalg.lstsq(basis * scale[:, None], y * scale, rcond=None)[0]
-        p, q = top @ found[:4], 1 + below @ found[4:]
+        p, q = top @ found[:first], 1 + below @ found[first:]
         error = np.abs(p / q - y) / whole
         if error.max() < least and (q > 0).all():
             best, least = found, float(error.max())
         emphasis *= (error / error.max() + 1e-3) ** 0.5
         emphasis /= emphasis.sum()
-    powers = high ** np.arange(5)
-    return best[:4] / powers[:4], np.concatenate([[1.0], best[4:]]) / powers, least
+    above, under = (high ** np.arange(n + 1) for n in degrees)
+    return best[:first] / above, np.concatenate([[1.0], best[first:]]) / under, least
 
 
 def main() -> None:
-    for name in sys.argv[1:] or [*FITS, "gelu far"]:
-        if name == "gelu far":
-            p, q, error = gelu_far()
+    for name in sys.argv[1:] or [*FITS, "gelu tail", "gelu tail wide"]:
+        if name.startswith("gelu tail"):
+            p, q, error = gelu_tail(name.endswith("wide"))
             parts = {"P a": p, "Q a": q}
         else:
             found, error = coefficients(FITS[name])
             parts = {"x": found}
         sys.stdout.write(f"{name}: largest error {error * 2**24:.3f} * 2^-24\n")
         for of, numbers in parts.items():
-            lines = (f"  {of}^{i}: {np.float32(c):.9g}f\n" for i, c in enumerate(numbers))
+            lines = (
+                f"  {of}^{i}: {float(c)!r}, {np.float32(c):.9g}f\n" for i, c in enumerate(numbers)
+            )
             sys.stdout.writelines(lines)
 
 

@@ -20,12 +20,14 @@
  *   for k0 in steps of KC                          B block KC x nb: stays in L2 (384*256*4 = 384 KiB of 1 MiB)
  *     for each group of up to MR rows              A block MR x KC: copied to a small buffer that stays in L1 (18 KiB;
  *       copy A                                       the copy also removes the cache-set conflicts of rows that lie a
- *       for each panel of the tile                   power of two apart: they cost 10 % at 1024^3)
+ *       for each panel of the tile                   power of two apart: they cost 10 % at 1024^3 where 8 lines fit in
+ *                                                    a set.  Where 12 do, or few panels use it, A is read in place)
  *         kernel: C[MR x 32] += A[MR x KC] B[KC x 32]     B streams from L2, A is broadcast from L1, C in registers
  *   epilogue(tile)                                 C tile mb x nb: still in L2
  *
- * For few rows (M <= 2 MR) B is used only once or twice and comes from memory: then the panel is the outer loop and KC
- * is 128, so that the second group of rows finds the 16 KiB of B in L1; each group prefetches part of what follows.
+ * Up to 96 rows use each number of B a few times only, and B comes from memory.  If the first group of rows alone waited
+ * for it, the wait would be a quarter of the whole time.  So the panels are the outer loop, in blocks of KC_SOME k, and
+ * each group fetches a share of the block that comes next.  One group alone reads B as one stream.
  *
  * Every element of C is one chain of fused multiply-adds over k in ascending order, continued through C between k
  * blocks.  So a result does not depend on M, on the tile sizes or on the number of threads: the same row gives the same
@@ -34,115 +36,161 @@
 #include "pieces.h"
 #include "tile.h"
 
-#define KC 384       /* k block when A and B are reused */
-#define KC_FEW 128   /* k block for few rows */
-#define LDA_COPY (KC + 16)
+#define KC 384       /* k block when A and B are reused, unless somebody measured that another one is faster */
+#define KC_MOST 512
+#define KC_SOME 128  /* k block of some rows: the 16 KiB of B are still in L1 when the second group needs them */
+#define SOME 96      /* rows up to which the panels are the outer loop */
+#define LDA_COPY (KC_MOST + 16)
 
-/* One register tile, `rows` a literal: C[rows x TW] (+)= A[rows x kc] B[kc x TW].  `ahead` floats further down the panel
- * B is fetched into the cache. */
-INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc, int first,
-                 i64 ahead) {
+/* One register tile, `rows` and `nv` literals: C[rows x nv * VW] (+)= A[rows x kc] B[kc x nv * VW].  What comes after B is
+ * fetched into the cache from `next` on, `step` floats for each k: into L2 where it is `far`, and for short tiles, which
+ * wait for it longer than they compute; and with `new` rows of A two cache lines ahead, which nobody has read yet: a row
+ * for each k, so that each line of them is asked for once. */
+INLINE void tile(const int rows, const int nv, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc,
+                 int first, const f32 *next, i64 step, int far, int new) {
   vec c[MR][NV];
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
+    _Pragma("GCC unroll 4") for (int v = 0; v < nv; v++) {
       c[i][v] = first ? (vec){0} : *(const vec *)(C + i * ldc + v * VW);
       __builtin_prefetch(C + i * ldc + v * VW, 1); /* it comes into the cache while the sums are made */
     }
   for (i64 k = 0; k < kc; k++) {
     vec b[NV];
-    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
+    _Pragma("GCC unroll 4") for (int v = 0; v < nv; v++) {
       b[v] = *(const vec *)(B + k * MX_NR + v * VW);
-      __builtin_prefetch(B + k * MX_NR + v * VW + ahead);
+      if (far || rows <= 8) __builtin_prefetch(next + k * step + v * VW, 0, 2);
+      else __builtin_prefetch(next + k * step + v * VW);
     }
+    if (new) __builtin_prefetch(A + (k & 15) * lda + (k | 15) + 33);
     _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
       vec a = A[i * lda + k] - (vec){0}; /* broadcast */
-      _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) c[i][v] += a * b[v];
+      _Pragma("GCC unroll 4") for (int v = 0; v < nv; v++) c[i][v] += a * b[v];
     }
   }
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) *(vec *)(C + i * ldc + v * VW) = c[i][v];
+    _Pragma("GCC unroll 4") for (int v = 0; v < nv; v++) *(vec *)(C + i * ldc + v * VW) = c[i][v];
 }
 
-/* Two functions per height: rows of A anywhere, and rows of the copy (a literal distance: one address register). */
-typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, int, i64);
-#define TILE(R)                                                                                                        \
-  static void tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc, int first, i64 ahead) {   \
-    tile(R, C, ldc, A, lda, B, kc, first, ahead);                                                                      \
-  }                                                                                                                    \
-  static void copy_tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc, int first,           \
-                           i64 ahead) {                                                                                \
-    (void)lda;                                                                                                         \
-    tile(R, C, ldc, A, LDA_COPY, B, kc, first, ahead);                                                                 \
+/* Functions per height: rows of A anywhere, and rows of the copy (a literal distance: one address register); of both there
+ * are some for the last columns too, where these are one vector. */
+typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, int, const f32 *, i64, int);
+#define TILE_OF(NAME, R, COLUMNS, LDA, FAR, NEW)                                                                       \
+  static void NAME(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc, int first, const f32 *next,  \
+                   i64 step, int new) {                                                                                \
+    (void)lda, (void)new;                                                                                              \
+    tile(R, COLUMNS, C, ldc, A, LDA, B, kc, first, next, step, FAR, NEW);                                              \
   }
+#define TILE(R)                                                                                                        \
+  TILE_OF(tile##R, R, NV, lda, 1, new)                                                                                 \
+  TILE_OF(copy_tile##R, R, NV, LDA_COPY, 0, 0)                                                                         \
+  TILE_OF(thin_tile##R, R, 1, lda, 1, new)                                                                             \
+  TILE_OF(thin_copy_tile##R, R, 1, LDA_COPY, 0, 0)
 EACH_HEIGHT(TILE)
 #define NAME(R) tile##R,
 #define COPY_NAME(R) copy_tile##R,
+#define THIN_NAME(R) thin_tile##R,
+#define THIN_COPY_NAME(R) thin_copy_tile##R,
 static const tile_fn tiles[2][MR + 1] = {{0, EACH_HEIGHT(NAME)}, {0, EACH_HEIGHT(COPY_NAME)}};
+static const tile_fn thin_tiles[2][MR + 1] = {{0, EACH_HEIGHT(THIN_NAME)}, {0, EACH_HEIGHT(THIN_COPY_NAME)}};
 
-/* One group of rows times one panel, of which `cols` (1..32) columns exist in C. */
-static void group_times_panel(const tile_fn run, i64 rows, i64 cols, f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B,
-                              i64 kc, int first, i64 ahead) {
-  for (i64 c0 = 0; c0 < cols; c0 += TW) {
-    if (cols - c0 >= TW) {
-      run(C + c0, ldc, A, lda, B + c0, kc, first, ahead);
+/* One group of rows, copied or not, times one panel, of which `cols` (1..32) columns exist in C. `next` with a step of
+ * MX_NR is as far before each tile's part as before the panel; with another one it is fetched by each tile. */
+static void group_times_panel(int copied, i64 rows, i64 cols, f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 kc,
+                              int first, const f32 *next, i64 step, int new) {
+  const tile_fn run = tiles[copied][rows], thin = thin_tiles[copied][rows];
+  for (i64 c0 = 0; c0 < cols; c0 += TW, next += step == MX_NR ? TW : 0) {
+    const i64 n = cols - c0;
+    if (n >= TW || n == VW) {
+      (n == VW ? thin : run)(C + c0, ldc, A, lda, B + c0, kc, first, next, step, new && c0 == 0);
       continue;
     }
     f32 edge[MR * TW] __attribute__((aligned(64))); /* the last columns: a full tile aside, then the part that exists */
-    i64 n = cols - c0;
     if (!first)
       for (i64 i = 0; i < rows; i++)
         for (i64 j = 0; j < TW; j++) edge[i * TW + j] = j < n ? C[i * ldc + c0 + j] : 0;
-    run(edge, TW, A, lda, B + c0, kc, first, ahead);
-    for (i64 i = 0; i < rows; i++)
-      for (i64 j = 0; j < n; j++) C[i * ldc + c0 + j] = edge[i * TW + j];
+    (n <= VW ? thin : run)(edge, TW, A, lda, B + c0, kc, first, next, step, new && c0 == 0);
+    for (i64 i = 0; i < rows; i++) copy_few(C + i * ldc + c0, edge + i * TW, n);
   }
 }
 
+/* One group of rows: all of K at a time, as each panel is read once. */
 static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
                      mx_ctx *ctx) {
-  i64 groups = ceil_div(rows, MR), kc_max = groups == 1 ? K : KC_FEW, left = MX_ASKED;
+  i64 left = MX_ASKED;
   for (i64 c0 = 0; c0 < cols; c0 += MX_NR, B += K * MX_NR) {
-    if (mx_over(ctx, &left, 2 * MR * MX_NR * K)) return;
-    for (i64 k0 = 0; k0 < K; k0 += kc_max) {
-      i64 kc = min64(kc_max, K - k0);
+    if (mx_over(ctx, &left, MR * MX_NR * K)) return;
+    group_times_panel(0, rows, min64(MX_NR, cols - c0), C + c0, ldc, A, lda, B, K, first, B + 2048, MX_NR, 0);
+  }
+}
+
+/* Some groups: the rows are copied KC_SOME at a time, and each group fetches its share of the block of B that comes next. */
+static void some_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
+                      mx_ctx *ctx) {
+  f32 copy[SOME * LDA_COPY] __attribute__((aligned(64)));
+  i64 groups = ceil_div(rows, MR), step = ceil_div(MX_NR, groups), left = MX_ASKED;
+  i64 even = ceil_div(ceil_div(K, ceil_div(K, KC_SOME)), 16) * 16;
+  for (i64 k0 = 0; k0 < K; k0 += even) {
+    const i64 kc = min64(even, K - k0);
+    if (mx_over(ctx, &left, rows * cols * kc)) return;
+    for (i64 i = 0; i < rows; i++) __builtin_memcpy(copy + i * LDA_COPY, A + i * lda + k0, (unsigned long)kc * 4);
+    for (i64 c0 = 0; c0 < cols; c0 += MX_NR) {
+      const f32 *b = B + c0 * K + k0 * MX_NR, *next = c0 + MX_NR < cols ? b + K * MX_NR : B + (k0 + kc) * MX_NR;
       for (i64 g = 0; g < groups; g++) {
         i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
-        group_times_panel(tiles[0][n], n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, A + r * lda + k0, lda,
-                          B + k0 * MX_NR, kc, first && k0 == 0, groups == 1 ? 2048 : KC_FEW * MX_NR);
+        group_times_panel(1, n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy + r * LDA_COPY, LDA_COPY, b, kc,
+                          first && k0 == 0, next + g * step * kc, step, 0);
       }
     }
   }
 }
 
+/* Rows [lo,hi) of A, kc floats each, into the second cache: those of the next group, some with each panel of this one. */
+static void fetch_rows(const f32 *A, i64 lda, i64 lo, i64 hi, i64 kc) {
+  for (i64 i = lo; i < hi; i++)
+    for (i64 k = 0; k < kc; k += 16) __builtin_prefetch(A + i * lda + k, 0, 2);
+}
+
 static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
-                      mx_ctx *ctx) {
+                      i64 deep, i64 direct, mx_ctx *ctx) {
   f32 copy[MR * LDA_COPY] __attribute__((aligned(64)));
   i64 left = MX_ASKED;
-  i64 groups = ceil_div(rows, MR), blocks = ceil_div(K, KC), kc_even = ceil_div(ceil_div(K, blocks), 16) * 16;
+  i64 groups = ceil_div(rows, MR), blocks = ceil_div(K, deep), kc_even = ceil_div(ceil_div(K, blocks), 16) * 16;
   for (i64 k0 = 0; k0 < K; k0 += kc_even) {
     i64 kc = min64(kc_even, K - k0);
     for (i64 g = 0; g < groups; g++) {
       i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
       const f32 *a = A + r * lda + k0;
       if (mx_over(ctx, &left, MR * cols * kc)) return;
-      for (i64 i = 0; i < n; i++) __builtin_memcpy(copy + i * LDA_COPY, a + i * lda, (unsigned long)kc * 4);
-      for (i64 c0 = 0; c0 < cols; c0 += MX_NR)
-        group_times_panel(tiles[1][n], n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
-                          B + c0 * K + k0 * MX_NR, kc, first && k0 == 0, 512);
+      for (i64 i = 0; i < n && !direct; i++)
+        __builtin_memcpy(copy + i * LDA_COPY, a + i * lda, (unsigned long)kc * 4);
+      const i64 soon = direct && g + 1 < groups ? group_start(rows, groups, g + 2) - r - n : 0;
+      for (i64 c0 = 0; c0 < cols; c0 += MX_NR) {
+        const f32 *b = B + c0 * K + k0 * MX_NR;
+        fetch_rows(a + n * lda, lda, soon * c0 / cols, soon * min64(cols, c0 + MX_NR) / cols, kc);
+        group_times_panel(!direct, n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, direct ? a : copy, lda,
+                          b, kc, first && k0 == 0, b + 512, MX_NR, direct && c0 == 0);
+      }
     }
   }
 }
 
-/* C[rows x cols] = A B, or += with first = 0; B starts at a panel. */
-void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
-                   mx_ctx *ctx) {
+/* C[rows x cols] = A B, or += with first = 0, in blocks of `deep` k, A copied unless `direct`; B starts at a panel. */
+static void block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first, i64 deep,
+                  i64 direct, mx_ctx *ctx) {
   if (K <= 0) {
     for (i64 i = 0; first && i < rows; i++)
       for (i64 j = 0; j < cols; j++) C[i * ldc + j] = 0; /* an empty sum */
-  } else if (rows <= 2 * MR)
+  } else if (rows <= MR)
     few_rows(C, ldc, A, lda, B, rows, cols, K, first, ctx);
+  else if (rows <= SOME)
+    some_rows(C, ldc, A, lda, B, rows, cols, K, first, ctx);
   else
-    many_rows(C, ldc, A, lda, B, rows, cols, K, first, ctx);
+    many_rows(C, ldc, A, lda, B, rows, cols, K, first, deep, direct, ctx);
+}
+
+void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
+                   mx_ctx *ctx) {
+  block(C, ldc, A, lda, B, rows, cols, K, first, KC, 0, ctx);
 }
 
 void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const f32 *B, i64 rows, i64 cols) {
@@ -160,8 +208,8 @@ void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, con
       const i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
       for (i64 i = 0; i < n; i++) mx_copy_pieces((char *)(copy + i * LDA_COPY), at + (r + i) * runs, run, k0, kc, 4);
       for (i64 c0 = 0; c0 < cols; c0 += MX_NR)
-        group_times_panel(tiles[1][n], n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
-                          B + c0 * K + k0 * MX_NR, kc, k0 == 0, 512);
+        group_times_panel(1, n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
+                          B + c0 * K + k0 * MX_NR, kc, k0 == 0, B + c0 * K + k0 * MX_NR + 512, MX_NR, 0);
     }
   }
 }
@@ -182,14 +230,25 @@ INLINE void transpose4(f32 *RS out, const f32 *RS in, i64 step) {
   *(v4 *)(out + 3 * MX_NR) = MX_SHUFFLE(m4, hi01, hi23, 2, 3, 6, 7);
 }
 
+/* Panels [lo,hi), whole ones, of a B with rows of neighbours: 8 rows at a time, each of them from its begin to its end. */
+static void copy_panels(f32 *RS dst, const f32 *RS B, i64 K, i64 row_stride, i64 lo, i64 hi) {
+  for (i64 k0 = 0; k0 < K; k0 += 8)
+    for (i64 p = lo; p < hi; p++)
+      for (i64 k = k0; k < min64(K, k0 + 8); k++)
+        __builtin_memcpy(dst + (p * K + k) * MX_NR, B + k * row_stride + p * MX_NR, MX_NR * 4);
+}
+
 void mx_pack_b_f32(f32 *RS dst, const f32 *RS B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi) {
+  const i64 whole = min64(hi, N / MX_NR);
+  if (col_stride == 1 && lo < whole) {
+    copy_panels(dst, B, K, row_stride, lo, whole);
+    lo = whole;
+  }
   for (i64 p = lo; p < hi; p++) {
     f32 *RS out = dst + p * K * MX_NR;
     const f32 *RS in = B + p * MX_NR * col_stride;
     i64 n = min64(MX_NR, N - p * MX_NR), k = 0;
-    if (col_stride == 1 && n == MX_NR) { /* rows of B: copied */
-      for (; k < K; k++) __builtin_memcpy(out + k * MX_NR, in + k * row_stride, MX_NR * 4);
-    } else if (row_stride == 1 && n == MX_NR) { /* a transposed B: a cache line of each of its rows at a time */
+    if (row_stride == 1 && n == MX_NR) { /* a transposed B: a cache line of each of its rows at a time */
       for (; k + 16 <= K; k += 16)
         for (i64 j = 0; j < MX_NR; j += 4)
           for (i64 x = k; x < k + 16; x += 4) transpose4(out + x * MX_NR + j, in + x + j * col_stride, col_stride);
@@ -209,14 +268,18 @@ int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 
 /* The tile is a compromise: large enough that B (read from L3 or memory once per mb rows) is cheap and the C tile fits
  * L2, small enough to give every thread several items, so that a late or slowed thread does not hold up the others. */
-void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb) {
-  (void)K;
-  i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), rows = M < 1 ? 1 : M, per = 16; /* 128 x 512 at most */
-  i64 want = nthreads > 1 ? (rows <= 2 * MR ? 8 : 4) * nthreads : 1;           /* items */
-  if (rows > 128) rows = ceil_div(rows, ceil_div(rows, 128));
+void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb) {
+  i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), rows = M < 1 ? 1 : M, per = panels_most;
+  i64 want = nthreads > 1 ? (rows <= 2 * MR ? 8 : 4) * nthreads : 1; /* items */
+  if (rows > rows_most) rows = ceil_div(rows, ceil_div(rows, rows_most));
   while (per > 1 && ceil_div(M, rows) * ceil_div(panels, per) < want) per--;
   *mb = rows;
   *nb = ceil_div(panels, ceil_div(panels, per)) * MX_NR; /* equal items */
+}
+
+void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb) {
+  (void)K;
+  mx_gemm_tile(M, N, nthreads, 128, 16, mb, nb);
 }
 
 i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb) {
@@ -224,18 +287,29 @@ i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb) {
   return 0; /* A is copied 12 rows at a time, on the stack */
 }
 
-int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo, i64 hi,
-                mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
+int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, i64 lo, i64 hi,
+               mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
+  const i64 mb = plan[0], nb = plan[1], deep = plan[2] < 16 ? KC : min64(plan[2], KC_MOST);
   for (i64 item = lo; item < hi; item++) {
     /* consecutive items go down the rows, so the B block of a column of tiles stays in L2 */
     i64 down = ceil_div(M, mb), r0 = item % down * mb, c0 = item / down * nb;
     i64 r1 = min64(M, r0 + mb), c1 = min64(N, c0 + nb);
     if (item > lo && mx_stop(ctx)) return MX_STOPPED;
-    mx_gemm_block(C + r0 * ldc + c0, ldc, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1, ctx);
+    block(C + r0 * ldc + c0, ldc, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1, deep, plan[3], ctx);
     int code = epilogue ? epilogue(b, d, r0, r1, c0, c1, ctx) : 0;
     if (code) return code;
   }
   return 0;
+}
+
+int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo, i64 hi,
+                mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
+  const i64 plan[4] = {mb, nb, KC, 0};
+  return mx_gemm_by(C, ldc, A, lda, Bp, M, N, K, plan, lo, hi, epilogue, b, d, ctx);
+}
+
+int mx_k_gemm(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  return mx_gemm_by(b[0], d[1], b[1], d[2], b[2], d[0], d[1], d[2], d + 3, lo, hi, 0, b, d, ctx);
 }
 
 i64 mx_matmul_scratch(i64 M, i64 N, i64 K) { return 4 * (mx_pack_b_size(K, N) + M * (K + 16)) + 128; }

@@ -8,28 +8,40 @@
  *   k=0 | a b c ... |                    a p | b q | c r | ...          lane j sums  A[k] B[k][j] + A[k+1] B[k+1][j]
  *   k=1 | p q r ... |
  *
- * Its sums are rounded after each product, and numbers below 2^-126 are 0 in it.  Where there may be such numbers, the same
+ * A processor that multiplies matrices (AMX, matrix.h) makes 32 rows of a panel at once, of the same packed pairs; the first
+ * and the second elements of 16 pairs have sums of their own there, which C gets at last.  Some do that with float16 too.
+ *
+ * Sums are rounded after each product, and numbers below 2^-126 are 0 in them.  Where there may be such numbers, the same
  * pairs are multiplied by fused multiply-adds of float32, in the same order: see "small numbers".  Everything else -
  * float16, other processors - is widened a block at a time into the thread's own memory and goes through gemm.c; widening is
  * exact, and paid once for up to 128 rows.
  *
  * In both, an element of C is one chain over k in ascending order, whatever the tiles and threads are.
  */
+#include "matrix.h"
 #include "pieces.h"
 #include "tile.h"
 
 /* MX_EMULATED_PAIRS puts C in the place of vdpbf16ps, so that tests see what it does with subnormals on any processor. */
+#if defined(HAS_TILES) && !(defined(__AVX512BF16__) && defined(__AVX512F__)) && !defined(MX_EMULATED_PAIRS)
+#define MX_EMULATED_PAIRS /* tests of tiles on other processors: what has tiles has pairs too */
+#endif
 #if defined(MX_EMULATED_PAIRS) || (defined(__AVX512BF16__) && defined(__AVX512F__))
 #define HAS_PAIRS
+#ifdef HAS_F16_TILES /* what has tiles of float16 has those of bfloat16 */
+#define PAIRS(kind) ((kind) == MX_BF16 || mx_has_tiles())
+#else
 #define PAIRS(kind) ((kind) == MX_BF16)
+#endif
 #else
 #define PAIRS(kind) ((void)(kind), 0)
 #endif
 #define HR 12        /* rows of a register tile */
-#define KP 384       /* pairs in a block of k: 12 rows of A are 18 KiB of L1, 512 columns of B 768 KiB of L2 */
+#define KP 512       /* pairs in a block of k: 12 rows of A are 24 KiB of L1, a panel of B 64 KiB of L2 */
+#define MB 128       /* rows of A that are copied at once: 264 KiB of L2 */
 #define KW 256       /* elements of k that are widened at once */
 #define PW 4         /* panels that are */
-#define FEW (2 * HR) /* rows for which B is read from memory, once */
+#define FEW (2 * HR) /* rows for which B is read from memory, once, so that it is fetched further ahead */
 
 int mx_half_pairs(i64 kind) { return PAIRS(kind); }
 
@@ -64,7 +76,7 @@ static u32 least_exponent(const u16 *RS x, i64 n) {
 void mx_half_mark(i64 kind, u16 *packed, i64 K, i64 N, i64 lo, i64 hi) {
   const i64 panel = MX_NR * (K + K % 2);
   u16 *const marks = packed + ceil_div(N, MX_NR) * panel;
-  for (i64 p = lo; p < hi && PAIRS(kind); p++) marks[p] = (u16)least_exponent(packed + p * panel, panel);
+  for (i64 p = lo; p < hi && kind == MX_BF16 && PAIRS(kind); p++) marks[p] = (u16)least_exponent(packed + p * panel, panel);
 }
 
 /* ---- packing ------------------------------------------------------------------------------------------------------ */
@@ -125,162 +137,8 @@ int mx_k_pack_b_f16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   return 0;
 }
 
-/* ---- pairs -------------------------------------------------------------------------------------------------------- */
-
-/* What multiplies pairs is only in SUM_PAIRS and in the table `tiles`: another instruction that flushes subnormals (AMX) takes
- * the place of those, and leaves the choice between fast and exact tiles as it is. */
 #ifdef HAS_PAIRS
-typedef u32 pairs __attribute__((vector_size(64), aligned(4), may_alias));
-typedef f32 sums __attribute__((vector_size(64), aligned(4), may_alias));
-
-#ifdef MX_EMULATED_PAIRS
-INLINE f32 flushed(f32 x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
-INLINE f32 emulated(f32 c, u32 a, u32 b) { /* the odd elements come first, and both sums are rounded */
-  c = flushed(__builtin_fmaf(flushed(mx_f32_bits(a & 0xffff0000u)), flushed(mx_f32_bits(b & 0xffff0000u)), flushed(c)));
-  return flushed(__builtin_fmaf(flushed(mx_f32_bits(a << 16)), flushed(mx_f32_bits(b << 16)), c));
-}
-#define SUM_PAIRS(c, a, b) for (int lane = 0; lane < 16; lane++) (c)[lane] = emulated((c)[lane], (a)[lane], (b)[lane])
-#else
-#define SUM_PAIRS(c, a, b) __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
-#endif
-
-/* C[rows x 32] (+)= A[rows x n pairs] B[n x 32 pairs], `rows` a literal; A lies KP + 16 pairs apart. */
-INLINE void tile(const int rows, f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n, int first, i64 ahead) {
-  sums c[HR][2];
-  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-    _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)
-      c[i][v] = first ? (sums){0} : *(const sums *)(C + i * ldc + v * 16);
-  for (i64 k = 0; k < n; k++) {
-    const pairs b0 = *(const pairs *)(B + k * MX_NR), b1 = *(const pairs *)(B + k * MX_NR + 16);
-    __builtin_prefetch(B + k * MX_NR + ahead);
-    __builtin_prefetch(B + k * MX_NR + 16 + ahead);
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
-      const pairs a = (pairs){0} + A[i * (KP + 16) + k];
-      SUM_PAIRS(c[i][0], a, b0);
-      SUM_PAIRS(c[i][1], a, b1);
-    }
-  }
-  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-    _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) *(sums *)(C + i * ldc + v * 16) = c[i][v];
-}
-#define EACH_HEIGHT_OF_PAIRS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
-typedef void (*tile_fn)(f32 *RS, i64, const u32 *RS, const u32 *RS, i64, int, i64);
-#define TILE(R)                                                                                                        \
-  static void tile##R(f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n, int first, i64 ahead) {             \
-    tile(R, C, ldc, A, B, n, first, ahead);                                                                            \
-  }
-#define NAME(R) tile##R,
-EACH_HEIGHT_OF_PAIRS(TILE)
-static const tile_fn tiles[HR + 1] = {0, EACH_HEIGHT_OF_PAIRS(NAME)};
-
-/* The same by multiply-adds, which know subnormals: bit for bit, where there are none.  The odd elements come first. */
-#if defined(__FMA__) || defined(__aarch64__)
-#define ADD_PRODUCT(c, a, b) c += ((sums){0} + (a)) * (b)
-#else
-#define ADD_PRODUCT(c, a, b) for (int lane = 0; lane < 16; lane++) (c)[lane] = __builtin_fmaf(a, (b)[lane], (c)[lane])
-#endif
-INLINE void exact_rows(const int rows, f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n, int first) {
-  sums c[4][2];
-  _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++)
-    _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)
-      c[i][v] = first ? (sums){0} : *(const sums *)(C + i * ldc + v * 16);
-  for (i64 k = 0; k < n; k++) {
-    const pairs b0 = *(const pairs *)(B + k * MX_NR), b1 = *(const pairs *)(B + k * MX_NR + 16);
-    const sums odd0 = (sums)(b0 & 0xffff0000u), odd1 = (sums)(b1 & 0xffff0000u);
-    const sums even0 = (sums)(b0 << 16), even1 = (sums)(b1 << 16);
-    _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) {
-      const u32 a = A[i * (KP + 16) + k];
-      const f32 odd = mx_f32_bits(a & 0xffff0000u), even = mx_f32_bits(a << 16);
-      ADD_PRODUCT(c[i][0], odd, odd0);
-      ADD_PRODUCT(c[i][1], odd, odd1);
-      ADD_PRODUCT(c[i][0], even, even0);
-      ADD_PRODUCT(c[i][1], even, even1);
-    }
-  }
-  _Pragma("GCC unroll 4") for (int i = 0; i < rows; i++)
-    _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) *(sums *)(C + i * ldc + v * 16) = c[i][v];
-}
-static void exact_tile(i64 rows, f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n, int first) {
-  i64 i = 0;
-  for (; i + 4 <= rows; i += 4) exact_rows(4, C + i * ldc, ldc, A + i * (KP + 16), B, n, first);
-  for (; i < rows; i++) exact_rows(1, C + i * ldc, ldc, A + i * (KP + 16), B, n, first);
-}
-
-/* Rows of A in pairs, an odd last element beside 0. */
-static void copy_pairs(u32 *RS to, const rows_of *A, i64 first, i64 rows, i64 k, i64 count) {
-  for (i64 i = 0; i < rows; i++) {
-    to[i * (KP + 16) + ceil_div(count, 2) - 1] = 0;
-    copy_row((u16 *)(to + i * (KP + 16)), A, first + i, k, count);
-  }
-}
-
-/* What is known of the numbers of one block so far: the least exponents of A and, where the panels have no marks, of B.  They
- * only fall, so that sums of the blocks of k before are no subnormals either as long as there are none. */
-typedef struct smallest {
-  u32 a, b;
-  const u16 *marks;
-} smallest;
-INLINE void see_rows(smallest *seen, const u32 *copy, i64 rows, i64 n) {
-  for (i64 i = 0; i < rows; i++) {
-    const u32 least = least_exponent((const u16 *)(copy + i * (KP + 16)), 2 * n);
-    seen->a = least < seen->a ? least : seen->a;
-  }
-}
-INLINE void see_panel(smallest *seen, const u32 *B, i64 n) {
-  if (seen->marks) return;
-  const u32 least = least_exponent((const u16 *)B, 2 * MX_NR * n);
-  seen->b = least < seen->b ? least : seen->b;
-}
-/* Whether no product and no sum of products is subnormal, of numbers whose least exponents are a and b.  The last digit of
- * such a number is worth 2^(a - 134), that of a product 2^(a + b - 268).  If that is 2^-126 or more, all products, and
- * therefore all sums of them, are multiples of a number that is not subnormal. */
-INLINE int no_subnormals(u32 a, u32 b) { return (a != 0) & (b != 0) & (a + b >= 142); }
-
-INLINE void any_tile(const smallest *seen, i64 panel, i64 h, f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n,
-                     int first, i64 ahead) {
-  const int fast = no_subnormals(seen->a, seen->marks ? seen->marks[panel] : seen->b);
-  if (__builtin_expect(fast, 1)) tiles[h](C, ldc, A, B, n, first, ahead);
-  else exact_tile(h, C, ldc, A, B, n, first);
-}
-
-/* `marks` are those of the panels, or NULL. */
-static void block_of_pairs(f32 *C, i64 ldc, const rows_of *A, const u16 *Bp, const u16 *marks, i64 rows, i64 cols, i64 K,
-                           mx_ctx *ctx) {
-  u32 copy[FEW * (KP + 16)] __attribute__((aligned(64)));
-  smallest seen = {255, 255, marks};
-  const i64 all = ceil_div(K, 2), panels = ceil_div(cols, MX_NR), groups = ceil_div(rows, HR);
-  const i64 even = ceil_div(all, ceil_div(all, KP));
-  const u32 *B = (const u32 *)Bp;
-  i64 unasked = MX_ASKED;
-  for (i64 k0 = 0; k0 < all; k0 += even) {
-    const i64 n = min64(even, all - k0), count = min64(2 * n, K - 2 * k0);
-    if (rows <= FEW) {
-      copy_pairs(copy, A, 0, rows, 2 * k0, count);
-      see_rows(&seen, copy, rows, n);
-      for (i64 p = 0; p < panels; p++) {
-        const u32 *const b = B + (p * all + k0) * MX_NR;
-        if (mx_over(ctx, &unasked, 2 * HR * MX_NR * n)) return;
-        see_panel(&seen, b, n);
-        for (i64 g = 0; g < groups; g++) {
-          const i64 r = group_start(rows, groups, g), h = group_start(rows, groups, g + 1) - r;
-          any_tile(&seen, p, h, C + r * ldc + p * MX_NR, ldc, copy + r * (KP + 16), b, n, k0 == 0, 2048);
-        }
-      }
-      continue;
-    }
-    for (i64 g = 0; g < groups; g++) {
-      const i64 r = group_start(rows, groups, g), h = group_start(rows, groups, g + 1) - r;
-      if (mx_over(ctx, &unasked, HR * cols * n)) return;
-      copy_pairs(copy, A, r, h, 2 * k0, count);
-      see_rows(&seen, copy, h, n);
-      for (i64 p = 0; p < panels; p++) {
-        const u32 *const b = B + (p * all + k0) * MX_NR;
-        if (g == 0) see_panel(&seen, b, n);
-        any_tile(&seen, p, h, C + r * ldc + p * MX_NR, ldc, copy, b, n, k0 == 0, 512);
-      }
-    }
-  }
-}
+#include "pairs.h"
 #endif
 
 /* ---- widening ----------------------------------------------------------------------------------------------------- */
@@ -330,7 +188,7 @@ static void block_widened(i64 kind, f32 *C, i64 ldc, const rows_of *A, const u16
 /* ---- products ----------------------------------------------------------------------------------------------------- */
 
 i64 mx_half_block_scratch(i64 kind, i64 rows) {
-  return PAIRS(kind) ? 0 : 4 * (PW * MX_NR * KW + rows * (KW + 16)) + 64;
+  return PAIRS(kind) ? 4 * min64(rows, MB) * (KP + 16) : 4 * (PW * MX_NR * KW + rows * (KW + 16)) + 64;
 }
 
 static void block(i64 kind, f32 *C, i64 ldc, const rows_of *A, const u16 *Bp, const u16 *marks, i64 rows, i64 cols, i64 K,
@@ -341,7 +199,7 @@ static void block(i64 kind, f32 *C, i64 ldc, const rows_of *A, const u16 *Bp, co
   }
 #ifdef HAS_PAIRS
   if (PAIRS(kind)) {
-    block_of_pairs(C, ldc, A, Bp, marks, rows, cols, K, ctx);
+    block_of_pairs(kind, C, ldc, A, Bp, marks, rows, cols, K, scratch, ctx);
     return;
   }
 #endif

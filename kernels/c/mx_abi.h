@@ -6,9 +6,12 @@
 #ifndef MX_ABI_H
 #define MX_ABI_H
 #include "prelude.h"
+#include "functions.h"
+#include "vectors.h"
+#include "integers.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 4
+#define MX_VERSION 7
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -54,7 +57,9 @@ typedef struct mx_team mx_team;
 #define MX_CHANGED 32   /* mx_run: a file has changed; no step ran */
 
 MX_API mx_team *mx_team_new(i64 nthreads); /* NULL without memory; fewer workers than asked if the system refuses more */
-MX_API void mx_team_free(mx_team *team);
+MX_API void mx_team_free(mx_team *team); /* nobody may use it any more */
+/* Ends the executes that are going on, with MX_STOPPED, and then the workers; the next execute starts new ones. */
+MX_API void mx_team_rest(mx_team *team);
 MX_API i64 mx_team_size(mx_team *team);
 MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                       const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
@@ -171,18 +176,40 @@ MX_API void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
 MX_API i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb); /* bytes at the start of ctx->scratch */
 MX_API int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb,
                        i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+/* The same with more choice: what mx_gemm_plan does for tiles of up to rows_most x (panels_most * MX_NR); and a product with
+ * plan = {mb, nb, how many k at a time, whether A is read where it is and not copied}, where 0 k is the usual number.  All
+ * plans give the same bits. */
+MX_API void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb);
+MX_API int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, i64 lo,
+                      i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+MX_API int mx_k_gemm(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx); /* b = {C, A, Bp}, d = {M, N, K, plan...} */
 /* one whole product with any strides and an unpacked B, by one thread: batched products have the batch as their
  * parallel axis and call this per item.  Uses mx_matmul_scratch bytes at the start of ctx->scratch. */
 MX_API i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
 MX_API int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M, i64 N,
                          i64 K, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+/* inplace.c: the same in a way: MX_PACKED, or MX_IN_PLACE, which is for a B whose columns are neighbours, and the other one
+ * for any other */
+#define MX_PACKED 0
+#define MX_IN_PLACE 1
+MX_API int mx_matmul_by(i64 way, f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M,
+                        i64 N, i64 K, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+MX_API i64 mx_matmul_guess(i64 M, i64 N, i64 K); /* which way is faster, as long as nobody has measured it */
+/* inside the library: C[M x N] = A B (first) or += A B, of a B that is read where it is; `last` has room for K * MX_NR floats */
+__attribute__((visibility("hidden"))) void mx_rows_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 ldb,
+                                                         i64 M, i64 N, i64 K, int first, f32 *last);
+/* products lo..hi of dense matrices as a step: b = {C, A, B}, d = {M, N, K, way} */
+MX_API int mx_k_matmul(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 
 /* C[rows x cols] = A B by this thread, where row i of A is `runs` pieces of `run` elements that begin at at[i * runs],
  * at[i * runs + 1] ...: the windows of an image */
 MX_API void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const f32 *Bp, i64 rows, i64 cols);
 /* windows.c: the same where row i of A is, for each of the taps, the `run` floats from A + i * lda + at[tap] on.  A panel of
  * B has `depth` rows, of which those of a tap come `step` after those of the one before; first = 0 adds to C.  Meanwhile
- * the `bytes` at `soon`, which need not be readable, are fetched into the second cache. */
+ * the `bytes` at `soon`, which need not be readable, are fetched into the second cache.  Where the first row has only zeros
+ * at a tap, at[tap] has the bit MX_FIRST_ZERO besides, and MX_LAST_ZERO where the last row has. */
+#define MX_FIRST_ZERO (1ll << 61)
+#define MX_LAST_ZERO (1ll << 60)
 MX_API void mx_gemm_windows(f32 *C, i64 ldc, const f32 *A, i64 lda, const i64 *at, i64 taps, i64 run, const f32 *B,
                             i64 depth, i64 step, i64 rows, i64 cols, int first, const void *soon, i64 bytes);
 /* Packs panels where row k of B begins at (k / period) * outer + (k % period) * row: the filters of images with the
@@ -242,12 +269,56 @@ MX_API int mx_k_pack_q6_k(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *
 MX_API int mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
                         i64 lo, i64 hi, mx_ctx *ctx);
 
+/* ---- float8.c: products with weights that are floats of 8 bits ------------------------------------------------------- */
+
+#define MX_E4M3FN 0
+#define MX_E4M3FNUZ 1
+MX_API i64 mx_float8_scratch(void); /* bytes of ctx->scratch that a product needs */
+/* Columns first .. first + MX_NR of y[m x n], from left rows x[m x k] and the rows of w[n x k].  `d` are scales in rows of
+ * `blocks`, one for `down` rows and `across` columns of w. */
+MX_API int mx_float8(i64 kind, f32 *y, i64 n, const f32 *x, i64 m, const u8 *w, i64 k, const f32 *d, i64 first, i64 down,
+                     i64 across, i64 blocks, mx_ctx *ctx);
+
+/* ---- int8.c: products of bytes with weights of signed bytes, summed in integers --------------------------------------- */
+
+#define MX_INT8_ROWS 128 /* left rows of an item: there are ceil(n/32) times ceil(m/MX_INT8_ROWS), down the rows first */
+#define MX_FLOATS 0      /* left operands: floats, unsigned bytes, signed bytes */
+#define MX_UNSIGNED 1
+#define MX_SIGNED 2
+#define MX_RELU 1        /* activations; 0 is none */
+#define MX_GELU 2
+#define MX_GELU_TANH 3
+#define MX_GELU_QUICK 4
+#define MX_SILU 5
+#define MX_SIGMOID 6
+#define MX_TANH 7
+MX_API i64 mx_int8_step(i64 k);             /* bytes by which left rows of k bytes are apart */
+MX_API i64 mx_int8_pack_size(i64 k, i64 n); /* bytes of the packed weights */
+/* Packs panels [lo,hi) of ceil(n/32) of w[n x k] */
+MX_API void mx_int8_pack(u8 *dst, const i8 *w, i64 k, i64 n, i64 lo, i64 hi);
+MX_API int mx_k_pack_int8(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx); /* b = {dst, w}, d = {k, n} */
+/* Rows [lo,hi) of x[m x k] as bytes q with a scale d and a zero z each.  given: {scale, zero}, or NULL for those of each row
+ * of floats by itself. */
+MX_API void mx_int8_left(u8 *q, f32 *d, i32 *z, const void *x, i64 kind, i64 k, const f32 *given, i64 lo, i64 hi);
+/* Items [lo,hi) of y[m x n] = act((q - z) d times w^T scales + bias) */
+MX_API int mx_int8_product(f32 *y, i64 n, const u8 *w, i64 k, const u8 *q, const f32 *d, const i32 *z, i64 m,
+                           const f32 *scales, const f32 *bias, i64 activation, i64 lo, i64 hi, mx_ctx *ctx);
+
 /* ---- attention.c -------------------------------------------------------------------------------------------------- */
 
-/* chooses qb, returns the extent of the parallel axis: batch * heads * ceil(tq/qb) */
-MX_API i64 mx_attention_plan(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads, i64 *qb);
-MX_API i64 mx_attention_scratch(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb);
+/* How attention is cut is a plan of three numbers: query positions of an item, keys of a block, and what is read where it is
+ * instead of being packed.  Plans with blocks of as many keys give the same bits.  chooses one, and returns the extent of the
+ * parallel axis: batch * heads * ceil(tq / plan[0]) */
+#define MX_KEYS_IN_PLACE 1
+#define MX_VALUES_IN_PLACE 2
+#define MX_PACKED_ONCE 4 /* what is packed is kept for the other queries of the head, all keys of it */
+MX_API i64 mx_attention_plan(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads, i64 *plan);
+/* the query positions of an item, of which there may be `most` */
+MX_API void mx_attention_cut(i64 batch, i64 heads, i64 tq, i64 nthreads, i64 most, i64 *qb);
+MX_API i64 mx_attention_scratch(i64 tk, i64 dim, i64 dim_v, const i64 *plan);
 MX_API int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void *const *b, const i64 *d,
                             mx_ctx *ctx);
+/* dense attention as a step: b = {o, q, k, v}, d = {heads, tq, tk, dim, dim_v, plan...} */
+MX_API int mx_k_attention(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 
 #endif

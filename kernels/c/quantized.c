@@ -34,6 +34,17 @@ INLINE ints dot(ints sum, bytes u, const i8 *x) {
 #if defined(__AVX512VNNI__)
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(u), "m"(*(const i32 *)x));
   return sum;
+#elif defined(__AVXVNNI__)
+  typedef i32 half __attribute__((vector_size(32), may_alias));
+  i32 four;
+  __builtin_memcpy(&four, x, 4);
+  const half s = (half){0} + four;
+  for (int h = 0; h < 2; h++) {
+    half part = ((half *)&sum)[h];
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(part) : "x"(((const half *)&u)[h]), "x"(s));
+    ((half *)&sum)[h] = part;
+  }
+  return sum;
 #elif defined(__AVX2__)
   typedef i32 half __attribute__((vector_size(32), may_alias));
   i32 four;

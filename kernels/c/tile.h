@@ -36,6 +36,12 @@ typedef f32 vec __attribute__((vector_size(VW * 4), aligned(4), may_alias));
 INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 INLINE i64 min64(i64 a, i64 b) { return a < b ? a : b; }
 
+/* The last columns of C, fewer than a tile has: `n` floats, in as large pieces as there are. */
+INLINE void copy_few(f32 *to, const f32 *from, i64 n) {
+  for (; n >= 8; n -= 8, to += 8, from += 8) __builtin_memcpy(to, from, 32);
+  for (; n > 0; n--) *to++ = *from++;
+}
+
 /* Rows are cut into groups as equal as possible (64 = 11+11+11+11+10+10, not 12*5+4): short groups read B as often as
  * long ones.  Start of group g: */
 INLINE i64 group_start(i64 rows, i64 groups, i64 g) { return rows * g / groups; }

@@ -2,7 +2,7 @@
  *
  * Put between mx_device.cuh (or cudasim.h) and a generated kernel. Math functions are CUDA's own, whose errors its
  * documentation bounds, but for those that composing them would spoil; tests/cuda/test_unary.py holds all to 4 ulp in
- * float. Halves are converted by bits, so that no header of CUDA is needed.
+ * float. With MX_EXACT they are computed in double, and are within 1 ulp. Halves are converted by bits, so that no header of CUDA is needed.
  */
 #pragma once
 
@@ -39,6 +39,25 @@ MX_INLINE u16 mx_f32_to_f16(f32 x) {
   }
   return (u16)(sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13));
 }
+/* floats of 8 bits, see kernels/c/prelude.h: `off` is what exponents are off by, 8 in the kind without infinities and -0 */
+template <u32 off> MX_INLINE f32 mx_f8_to_f32(u32 c) {
+  const u32 a = c & 0x7fu;
+  if (off == 7 ? a == 0x7fu : c == 0x80u) return mx_f32_bits(0x7fc00000u | (c & 0x80u) << 24);
+  const f32 tiny = (f32)a * (1.0f / (f32)(1 << (off + 2)));
+  return mx_f32_bits((a < 8 ? mx_bits_f32(tiny) : (a << 20) + ((127u - off) << 23)) | (c & 0x80u) << 24);
+}
+template <u32 off> MX_INLINE u8 mx_f32_to_f8(f32 x) {
+  const u32 u = mx_bits_f32(x), a = u & 0x7fffffffu, sign = (u >> 24) & 0x80u;
+  const f32 unit = (f32)(1 << (21 - off));
+  const u32 r = a < ((128u - off) << 23) ? mx_bits_f32(mx_f32_bits(a) + unit) - mx_bits_f32(unit)
+                                         : ((a + 0x7ffffu + ((a >> 20) & 1u)) >> 20) - ((127u - off) << 3);
+  if (off == 7) return (u8)((r > 0x7eu ? 0x7fu : r) | sign);
+  return (u8)(r > 0x7fu ? 0x80u : r == 0 ? 0u : r | sign);
+}
+MX_INLINE f32 mx_e4m3fn_to_f32(u8 c) { return mx_f8_to_f32<7>(c); }
+MX_INLINE f32 mx_e4m3fnuz_to_f32(u8 c) { return mx_f8_to_f32<8>(c); }
+MX_INLINE u8 mx_f32_to_e4m3fn(f32 x) { return mx_f32_to_f8<7>(x); }
+MX_INLINE u8 mx_f32_to_e4m3fnuz(f32 x) { return mx_f32_to_f8<8>(x); }
 /* float64 rounds to odd first, so that two roundings give what one would */
 MX_INLINE f32 mx_odd_f32(f64 x) {
   f32 y = (f32)x;
@@ -60,17 +79,26 @@ MX_INLINE u16 mx_u64_to_bf16(u64 x) {
   return mx_f64_to_bf16((f64)(x >= (1ull << 53) ? odd : x));
 }
 MX_INLINE u16 mx_f64_to_f16(f64 x) { return mx_f32_to_f16(isinf((f32)x) ? (f32)x : mx_odd_f32(x)); }
+MX_INLINE u8 mx_f64_to_e4m3fn(f64 x) { return mx_f32_to_e4m3fn(mx_odd_f32(x)); }
+MX_INLINE u8 mx_f64_to_e4m3fnuz(f64 x) { return mx_f32_to_e4m3fnuz(mx_odd_f32(x)); }
 
 /* ---- floats ------------------------------------------------------------------------------------------------------- */
 #define MX_FLOAT(T, S)                                                                                                 \
   MX_INLINE T mx_sqrt_##T(T x) { return sqrt##S(x); }                                                                  \
-  MX_INLINE T mx_rsqrt_##T(T x) { return (T)1 / sqrt##S(x); }                                                          \
   MX_INLINE T mx_floor_##T(T x) { return floor##S(x); }                                                                \
   MX_INLINE T mx_trunc_##T(T x) { return trunc##S(x); }                                                                \
   MX_INLINE T mx_rint_##T(T x) { return rint##S(x); }                                                                  \
   MX_INLINE T mx_abs_##T(T x) { return fabs##S(x); }                                                                   \
   MX_INLINE T mx_max_##T(T a, T b) { const T m = a > b ? a : b; return a != a ? a : m; }                               \
   MX_INLINE T mx_min_##T(T a, T b) { const T m = a < b ? a : b; return a != a ? a : m; }                               \
+  MX_INLINE T mx_mod_##T(T a, T b) {                                                                                   \
+    const T r = fmod##S(a, b);                                                                                         \
+    return r != 0 ? ((r < 0) != (b < 0) ? r + b : r) : copysign##S(r, b);                                              \
+  }
+MX_FLOAT(f32, f)
+MX_FLOAT(f64, )
+#define MX_FUNCTIONS(T, S)                                                                                             \
+  MX_INLINE T mx_rsqrt_##T(T x) { return (T)1 / sqrt##S(x); }                                                          \
   MX_INLINE T mx_exp_##T(T x) { return exp##S(x); }                                                                    \
   MX_INLINE T mx_log_##T(T x) { return log##S(x); }                                                                    \
   MX_INLINE T mx_log1p_##T(T x) { return log1p##S(x); }                                                                \
@@ -84,13 +112,36 @@ MX_INLINE u16 mx_f64_to_f16(f64 x) { return mx_f32_to_f16(isinf((f32)x) ? (f32)x
   MX_INLINE T mx_sigmoid_##T(T x) {                                                                                    \
     const T t = exp##S(-fabs##S(x));                                                                                   \
     return (x < 0 ? t : (T)1) / ((T)1 + t);                                                                            \
-  }                                                                                                                    \
-  MX_INLINE T mx_mod_##T(T a, T b) {                                                                                   \
-    const T r = fmod##S(a, b);                                                                                         \
-    return r != 0 ? ((r < 0) != (b < 0) ? r + b : r) : copysign##S(r, b);                                              \
   }
-MX_FLOAT(f32, f)
-MX_FLOAT(f64, )
+MX_FUNCTIONS(f64, )
+MX_INLINE f64 mx_silu_f64(f64 x) { return x * mx_sigmoid_f64(x); }
+MX_INLINE f64 mx_gelu_f64(f64 x) { /* erfc at z + rest: to the left it takes what z loses to rounding x^2 times */
+  const f64 half = -0.70710678118654757, z = __dmul_rn(x, half);
+  const f64 rest = fabs(x) < 40.0 ? fma(x, half, -z) + x * 4.833646656726457e-17 : 0.0;
+  return 0.5 * x * (erfc(z) - rest * 1.1283791670955126 * exp(-z * z));
+}
+MX_INLINE f64 mx_gelu_tanh_f64(f64 x) { return x * mx_sigmoid_f64(1.5957691216057308 * (x + 0.044715 * x * x * x)); }
+MX_INLINE f64 mx_gelu_quick_f64(f64 x) { return x * mx_sigmoid_f64(1.702 * x); }
+#ifdef MX_EXACT /* functions of float are those of double, rounded once */
+#define MX_ROUNDED(NAME) MX_INLINE f32 mx_##NAME##_f32(f32 x) { return (f32)mx_##NAME##_f64((f64)x); }
+MX_ROUNDED(rsqrt)
+MX_ROUNDED(exp)
+MX_ROUNDED(log)
+MX_ROUNDED(log1p)
+MX_ROUNDED(erf)
+MX_ROUNDED(sin)
+MX_ROUNDED(cos)
+MX_ROUNDED(tanh)
+MX_ROUNDED(atanh)
+MX_ROUNDED(acos)
+MX_ROUNDED(sigmoid)
+MX_ROUNDED(silu)
+MX_ROUNDED(gelu)
+MX_ROUNDED(gelu_tanh)
+MX_ROUNDED(gelu_quick)
+MX_INLINE f32 mx_pow_f32(f32 x, f32 y) { return (f32)mx_pow_f64((f64)x, (f64)y); }
+#else
+MX_FUNCTIONS(f32, f)
 /* silu and gelu of float. To the left these are small, and what composing CUDA's functions would lose is large: all digits
  * of a sum 1 + erf(z) or 1 + tanh(z), those of an argument of which e^z takes many, those of a sigmoid that is subnormal
  * already. Products whose rounding is computed are __fmul_rn, which the compiler does not fuse. */
@@ -114,7 +165,7 @@ MX_INLINE f32 mx_gelu_tanh_f32(f32 x) { /* x sigmoid(c (k + l c^2)), and the rou
   return mx_sigmoid_times_f32(x, z, fmaf(c, rest, fmaf(c, w, -z)));
 }
 /* near 0 x (1/2 + x P(x^2)), beyond max(x, 0) - |x|/2 erfc(|x|/sqrt 2), where that is w e^(-x^2/2) with a ratio w: the
- * fits are those of kernels/c/prelude.h, and e^(-x^2/2) = 2^n (1 + (e^r - 1)) is never rounded by itself */
+ * fits are those of kernels/c/functions.h, and e^(-x^2/2) = 2^n (1 + (e^r - 1)) is never rounded by itself */
 MX_INLINE f32 mx_gelu_f32(f32 x) {
   const f32 a = fminf(fabsf(x), 14.8f), s = __fmul_rn(a, a), h = __fmul_rn(-0.5f, s);
   f32 c = -0.00109547518f;
@@ -144,14 +195,8 @@ MX_INLINE f32 mx_gelu_f32(f32 x) {
   const f32 y = a < 0.6f ? x * fmaf(x, c, 0.5f) : x > 0.0f ? x - g : -g;
   return x > -__builtin_inff() ? y : x - x; /* -inf * 0 is NaN, as composed */
 }
-MX_INLINE f64 mx_silu_f64(f64 x) { return x * mx_sigmoid_f64(x); }
-MX_INLINE f64 mx_gelu_f64(f64 x) { /* erfc at z + rest: to the left it takes what z loses to rounding x^2 times */
-  const f64 half = -0.70710678118654757, z = __dmul_rn(x, half);
-  const f64 rest = fabs(x) < 40.0 ? fma(x, half, -z) + x * 4.833646656726457e-17 : 0.0;
-  return 0.5 * x * (erfc(z) - rest * 1.1283791670955126 * exp(-z * z));
-}
-MX_INLINE f64 mx_gelu_tanh_f64(f64 x) { return x * mx_sigmoid_f64(1.5957691216057308 * (x + 0.044715 * x * x * x)); }
-MX_INLINE f64 mx_gelu_quick_f64(f64 x) { return x * mx_sigmoid_f64(1.702 * x); }
+#endif
+MX_INLINE f32 mx_tanh_sigmoid_f32(f32 x) { return mx_tanh_f32(x) * mx_sigmoid_f32(x); }
 MX_INLINE f64 mx_floordiv_f64(f64 a, f64 b) { /* consistent with mod: a = floordiv * b + mod */
   const f64 r = fmod(a, b), q = (a - r) / b;
   const f64 n = floor((r != 0.0 && (r < 0.0) != (b < 0.0) ? q - 1.0 : q) + 0.5);

@@ -54,53 +54,61 @@ typedef mx_tile<64, 64, 16, 8, 4> mx_tile_64x64;
 typedef mx_tile<32, 32, 32, 4, 4, 2> mx_tile_32x32;
 typedef mx_tile<16, 64, 64, 8, 4, 4> mx_tile_16x64;
 
-template <class CFG, class TA, class TB, class LEFT, class RIGHT, class FINISH>
-MX_INLINE void mx_product(void *shared, LEFT left, i64 a_row, i64 a_col, RIGHT right, i64 b_row, i64 b_col, i64 items,
-                          i64 m, i64 n, i64 k, FINISH finish) {
+/* One tile of a product, from `row` and `column` on; the block has passed a barrier since it last used `shared`. */
+template <class CFG, class TA, class TB, class FINISH>
+MX_INLINE void mx_product_tile(void *shared, const mx_stored<TA> *left, i64 a_row, i64 a_col,
+                               const mx_stored<TB> *right, i64 b_row, i64 b_col, i64 row, i64 column, i64 m, i64 n,
+                               i64 k, FINISH finish) {
   typedef mx_panel<TA, CFG::BM, CFG::BK, CFG::THREADS> A;
   typedef mx_panel<TB, CFG::BN, CFG::BK, CFG::THREADS> B;
   typedef mx_registers<CFG::BM, CFG::BN, CFG::TM, CFG::TN> Tile;
   constexpr int STAGE = A::FLOATS + B::FLOATS, SLICE = CFG::BK / CFG::SLICES, ROWS = CFG::BM / CFG::PARTS;
   f32 *const panels = reinterpret_cast<f32 *>(shared);
   const int slice = (int)threadIdx.x / Tile::THREADS, thread = (int)threadIdx.x % Tile::THREADS;
-  const i64 rows = mx_ceil_div(m, CFG::BM), columns = mx_ceil_div(n, CFG::BN), tiles = items * rows * columns;
   Tile tile(thread);
   int stage = 0;
+  const A a(left, a_row, a_col, row, m);
+  const B b(right, b_col, b_row, column, n);
+  f32 from_a[A::EACH][4], from_b[B::EACH][4];
+  tile.clear();
+  if (k > 0) {
+    a.fetch(from_a, 0, k);
+    b.fetch(from_b, 0, k);
+  }
+  for (i64 k0 = 0; k0 < k; k0 += CFG::BK) {
+    f32 *const now = panels + stage * STAGE;
+    /* Nobody reads this stage any more: its readers have passed the barrier of the other one. */
+    a.put(now, from_a);
+    b.put(now + A::FLOATS, from_b);
+    __syncthreads();
+    if (k0 + CFG::BK < k) {
+      a.fetch(from_a, k0 + CFG::BK, k - k0 - CFG::BK);
+      b.fetch(from_b, k0 + CFG::BK, k - k0 - CFG::BK);
+    }
+    tile.add(now + slice * SLICE * A::LD, A::LD, now + A::FLOATS + slice * SLICE * B::LD, B::LD, SLICE);
+    stage ^= 1;
+  }
+  for (int part = 0; part < CFG::PARTS; part++) {
+    const i64 first = row + part * ROWS;
+    __syncthreads(); /* the panels, or the part before, have been read */
+    tile.template put<CFG::PARTS>(panels + slice * ROWS * CFG::BN, part);
+    __syncthreads();
+    mx_each<ROWS, CFG::BN, CFG::SLICES, CFG::THREADS>(
+        panels, (int)mx_least(m - first, ROWS), (int)mx_least(n - column, CFG::BN),
+        [&](int r, int c, f32 value) { finish(first + r, column + c, value); });
+  }
+  __syncthreads(); /* before the next tile's panels */
+}
+
+template <class CFG, class TA, class TB, class LEFT, class RIGHT, class FINISH>
+MX_INLINE void mx_product(void *shared, LEFT left, i64 a_row, i64 a_col, RIGHT right, i64 b_row, i64 b_col, i64 items,
+                          i64 m, i64 n, i64 k, FINISH finish) {
+  const i64 rows = mx_ceil_div(m, CFG::BM), columns = mx_ceil_div(n, CFG::BN), tiles = items * rows * columns;
   for (i64 t = blockIdx.x; t < tiles; t += gridDim.x) {
     i64 item, row, column;
     mx_tile_place(t, rows, columns, &item, &row, &column);
-    row *= CFG::BM;
-    column *= CFG::BN;
-    const A a(left(item), a_row, a_col, row, m);
-    const B b(right(item), b_col, b_row, column, n);
-    f32 from_a[A::EACH][4], from_b[B::EACH][4];
-    tile.clear();
-    if (k > 0) {
-      a.fetch(from_a, 0, k);
-      b.fetch(from_b, 0, k);
-    }
-    for (i64 k0 = 0; k0 < k; k0 += CFG::BK) {
-      f32 *const now = panels + stage * STAGE;
-      /* Nobody reads this stage any more: its readers have passed the barrier of the other one. */
-      a.put(now, from_a);
-      b.put(now + A::FLOATS, from_b);
-      __syncthreads();
-      if (k0 + CFG::BK < k) {
-        a.fetch(from_a, k0 + CFG::BK, k - k0 - CFG::BK);
-        b.fetch(from_b, k0 + CFG::BK, k - k0 - CFG::BK);
-      }
-      tile.add(now + slice * SLICE * A::LD, A::LD, now + A::FLOATS + slice * SLICE * B::LD, B::LD, SLICE);
-      stage ^= 1;
-    }
-    for (int part = 0; part < CFG::PARTS; part++) {
-      const i64 first = row + part * ROWS;
-      __syncthreads(); /* the panels, or the part before, have been read */
-      tile.template put<CFG::PARTS>(panels + slice * ROWS * CFG::BN, part);
-      __syncthreads();
-      mx_each<ROWS, CFG::BN, CFG::SLICES, CFG::THREADS>(
-          panels, (int)mx_least(m - first, ROWS), (int)mx_least(n - column, CFG::BN),
-          [&](int r, int c, f32 value) { finish(item, first + r, column + c, value); });
-    }
-    __syncthreads(); /* before the next tile's panels */
+    mx_product_tile<CFG, TA, TB>(
+        shared, left(item), a_row, a_col, right(item), b_row, b_col, row * CFG::BM, column * CFG::BN, m, n, k,
+        [&](i64 r, i64 c, f32 value) { finish(item, r, c, value); });
   }
 }

@@ -1,17 +1,31 @@
 // Writes into pages of a cache of keys and values, and attention over them; attention.cu has the
 // attention of GPUs.
 //
-// `blocks` are pages of keys, part 0, and values, part 1, of all layers. Rows of new tokens lie one
+// `blocks` are pages of keys, part 0, and values, part 1, of all layers; pages of latent vectors have
+// one part, and latent.c is their attention. Rows of new tokens lie one
 // sequence after another: those of the sequence s from offsets[s] on. A sequence has lengths[s] tokens
 // in the cache already, and its pages are in the row s of `table`. Whatever these say, no kernel leaves
 // its memory: a number that is out of range ends the run.
 
 // Rows with the new keys and values of one layer, PARTS of them side by side from COLUMN on.
-// @op cache_store(inout blocks: T[pages, 2, layers, page, heads, dim], offsets: uint32[ends],
+// @op cache_store(inout blocks: T[pages, kinds, layers, page, heads, dim], offsets: uint32[ends],
 //   lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
 //   x: T[tokens, width])
 // @types T: any
 // @params PART: int; PARTS: int; COLUMN: int
+
+// All rows have a place before the first one is written: a batch that does not fit changes nothing. On
+// a GPU each block writes its row as soon as that has a place.
+// @part check
+// @items tokens
+// @work 16
+// @c
+find_cached(i);
+find_page(before + i - first);
+(void)slot;
+require_rows();
+
+// @part copy
 // @items tokens
 // @work PARTS * heads * dim
 // @c
@@ -19,17 +33,18 @@ const i64 many = heads * dim, token = i;
 find_cached(token);
 find_page(before + token - first);
 for (i64 part = 0; part < PARTS; part++)
-  __builtin_memcpy(blocks + place_of(PART + part), x + token * width + COLUMN + part * many,
-                   (u64)many * sizeof *x);
+  __builtin_memcpy(blocks + place_among(kinds, PART + part),
+                   x + token * width + COLUMN + part * many, (u64)many * sizeof *x);
 // @cuda block threads=128
 const i64 many = heads * dim, token = i;
 find_cached(token);
 find_page(before + token - first);
+require_rows();
 for (i64 c = threadIdx.x; c < PARTS * many; c += blockDim.x)
-  blocks[place_of(PART + c / many) + c % many] = x[token * width + COLUMN + c];
+  blocks[place_among(kinds, PART + c / many) + c % many] = x[token * width + COLUMN + c];
 
 // The keys or values of rows of new tokens, as they are in their pages.
-// @op cache_load(blocks: T[pages, 2, layers, page, heads, dim], offsets: uint32[ends],
+// @op cache_load(blocks: T[pages, kinds, layers, page, heads, dim], offsets: uint32[ends],
 //   lengths: uint32[batch], table: uint32[batch, most], layer: uint32[]) -> (y: T[tokens, heads, dim])
 // @types T: any
 // @params PART: int
@@ -39,13 +54,13 @@ for (i64 c = threadIdx.x; c < PARTS * many; c += blockDim.x)
 const i64 many = heads * dim, token = i;
 find_cached(token);
 find_page(before + token - first);
-__builtin_memcpy(y + token * many, blocks + place_of(PART), (u64)many * sizeof *y);
+__builtin_memcpy(y + token * many, blocks + place_among(kinds, PART), (u64)many * sizeof *y);
 // @cuda block threads=128
 const i64 many = heads * dim, token = i;
 find_cached(token);
 find_page(before + token - first);
 for (i64 c = threadIdx.x; c < many; c += blockDim.x)
-  y[token * many + c] = blocks[place_of(PART) + c];
+  y[token * many + c] = blocks[place_among(kinds, PART) + c];
 
 // The sequence of each row.
 // @op ragged_sequences(offsets: uint32[ends]) -> (y: int64[tokens])
@@ -112,6 +127,13 @@ if ((i64)load(layer, 0) >= layers) {
 }
 const i64 before = load(lengths, seq);
 
+// Raises unless the sequences end where the rows do.
+// @macro require_rows()
+if ((i64)load(offsets, batch) != tokens) {
+  refuse((i64)load(offsets, batch), tokens + 1);
+  break;
+}
+
 // The page of a position of the sequence, and the slot in it.
 // @macro find_page(POSITION)
 const i64 turn = (POSITION) / page, slot = (POSITION) % page;
@@ -125,7 +147,11 @@ if (entry >= pages) {
   break;
 }
 
-// @macro place_of(WHICH) = ((((entry * 2 + (WHICH)) * layers + (i64)load(layer, 0)) * page + slot) * heads * dim)
+// @macro place_of(WHICH) = place_among(2, WHICH)
+
+// Where the slot begins in the part WHICH of the KINDS parts of a page.
+// @macro place_among(KINDS, WHICH) =
+//   ((((entry * (KINDS) + (WHICH)) * layers + (i64)load(layer, 0)) * page + slot) * heads * dim)
 
 // How fast the score of a query head falls with the distance, where POWER is the greatest power of two
 // that is not above the number of heads.

@@ -9,7 +9,7 @@
 // Channels last: the channels of one pixel at a time. SINGLE: each channel is by itself.
 // @op conv_pixels(x: T[n, pixels, c], w: T[k, c, o], bias: T[o]) -> (y: T[n, out, o])
 // @types T: any
-// @params BIAS: bool; SINGLE: bool
+// @params BIAS: bool; SINGLE: bool; FINISH: bool = false
 // @sizes NB; IC; OC; ID; OD; KD; SD; DD; PD; IH; OH; KH; SH; DH; PH; IW; OW; KW; SW; DW; PW;
 //   GR; GI; GO; KK
 // @items NB * OD * OH * OW
@@ -48,6 +48,18 @@ for (i64 q = 0; q < KD; q++) {
 }
 #pragma omp simd
 for (i64 f = 0; f < OC; f++) store(y, i * OC + f, finished(a[f]));
+follow(i, i + 1, 0, OC);
+
+// Two images as one with the channels of both, LC and the others of IC: on the CPU a pixel at a time.
+// @op join_images(x: T[n, pixels, c], other: T[n, pixels, d]) -> (y: T[n, out, o])
+// @types T: any
+// @sizes IC; LC; PIXELS
+// @c work=IC
+__builtin_memcpy(whole + i * IC, x + i * LC, (u64)LC * sizeof *whole);
+__builtin_memcpy(whole + i * IC + LC, other + i * (IC - LC), (u64)(IC - LC) * sizeof *whole);
+// @cuda
+const i64 c = i % IC, p = i / IC;
+whole[i] = c < LC ? x[p * LC + c] : other[p * (IC - LC) + c - LC];
 
 // Channels first: one line of one channel at a time.
 // @op conv_lines(x: T[n, c, pixels], w: T[o, c, k], bias: T[o]) -> (y: T[n, o, out])
@@ -85,18 +97,64 @@ for (i64 c = 0; c < GI; c++)
 #pragma omp simd
 for (i64 n = 0; n < OW; n++) store(y, i * OW + n, finished(a[n]));
 
-// Channels last, each by itself: a line of the result at a time, four pixels where their windows are
-// inside of the line, else one.
-// @op depthwise_pixels(x: T[n, pixels, c], w: T[k, 1, c], bias: T[c]) -> (y: T[n, out, c])
-// @types T: float32 | float16 | bfloat16
-// @params BIAS: bool
+// Channels last, each by itself, of float32 with few taps in a line: a line of the result at a time, up
+// to MANY pixels at once. LINES lines of a window; SEEN pixels of a line that MANY windows see.
+// @op depthwise_lines(x: float32[n, pixels, c], w: float32[k, 1, c], bias: float32[c]) ->
+//   (y: float32[n, out, c])
+// @params BIAS: bool; FINISH: bool = false; MANY: int; LINES: int; ACROSS: int; APART: int; STRIDE: int
 // @sizes NB; IC; OC; ID; OD; KD; SD; DD; PD; IH; OH; KH; SH; DH; PH; IW; OW; KW; SW; DW; PW; TAPS
 // @items NB * OD * OH
 // @work TAPS * OC * OW // 8 + 1
 // @c
-const stored_T *by[TAPS], *from[TAPS], *some[TAPS];
+enum { many = MANY < MX_DEPTHWISE_MOST ? MANY : MX_DEPTHWISE_MOST };
+enum { seen = (many - 1) * STRIDE + (ACROSS - 1) * APART + 1 };
+const f32 *by[LINES], *from[LINES];
+int n = 0;
+const i64 oh = i % OH, od = i / OH % OD, nb = i / (OH * OD);
+for (i64 q = 0; q < KD; q++)
+  for (i64 r = 0; r < KH; r++) {
+    const i64 iz = od * SD - PD + q * DD, ih = oh * SH - PH + r * DH;
+    if (iz < 0 || iz >= ID || ih < 0 || ih >= IH) continue;
+    by[n] = w + (q * KH + r) * KW * OC;
+    from[n++] = x + ((nb * ID + iz) * IH + ih) * IW * IC;
+  }
+for (i64 ow = 0; ow < OW; ow += many) {
+  const i64 left = ow * SW - PW, kept = OW - ow < many ? OW - ow : many;
+  const i64 begin = left < 0 ? -left : 0, end = IW - left;
+  f32 *const to = y + (i * OW + ow) * OC;
+  i64 c = 0;
+  if (begin == 0 && end >= seen && kept == many) {
+    for (; c + 16 <= OC; c += 16)
+      mx_depthwise_line16(many, ACROSS, APART, STRIDE, to, from, left, by, n, 0, seen, many, c,
+                          OC, bias_or_none);
+  } else {
+    for (; c + 16 <= OC; c += 16)
+      mx_depthwise_line16(many, ACROSS, APART, STRIDE, to, from, left, by, n, begin, end, kept, c,
+                          OC, bias_or_none);
+  }
+  for (; c + 8 <= OC; c += 8)
+    mx_depthwise_line8(many, ACROSS, APART, STRIDE, to, from, left, by, n, begin, end, kept, c,
+                       OC, bias_or_none);
+  for (; c < OC; c++)
+    mx_depthwise_line1(many, ACROSS, APART, STRIDE, to, from, left, by, n, begin, end, kept, c,
+                       OC, bias_or_none);
+}
+follow(i * OW, (i + 1) * OW, 0, OC);
+
+// Channels last, each by itself: a line of the result at a time, four pixels where their windows are
+// inside of the line, else up to four of which some read zeros.
+// @op depthwise_pixels(x: T[n, pixels, c], w: T[k, 1, c], bias: T[c]) -> (y: T[n, out, c])
+// @types T: float32 | float16 | bfloat16
+// @params BIAS: bool; FINISH: bool = false
+// @sizes NB; IC; OC; ID; OD; KD; SD; DD; PD; IH; OH; KH; SH; DH; PH; IW; OW; KW; SW; DW; PW; TAPS
+// @items NB * OD * OH
+// @work TAPS * OC * OW // 8 + 1
+// @c
+const stored_T *by[TAPS], *from[4 * TAPS];
 i64 taps[TAPS];
 int n = 0;
+stored_T *const none = (stored_T *)scratch;
+__builtin_memset(none, 0, (u64)IC * sizeof *none);
 const i64 oh = i % OH, od = i / OH % OD, nb = i / (OH * OD);
 for (i64 q = 0; q < KD; q++)
   for (i64 r = 0; r < KH; r++) {
@@ -109,30 +167,28 @@ for (i64 q = 0; q < KD; q++)
   }
 for (i64 ow = 0, many; ow < OW; ow += many) {
   const i64 iw = ow * SW - PW;
+  many = OW - ow < 4 ? OW - ow : 4;
   // @if T == float32
   f32 *const to = y + (i * OW + ow) * OC;
   // @else
-  f32 *const to = (f32 *)scratch;
+  f32 *const to = (f32 *)((char *)scratch + (OC * 2 + 63) / 64 * 64);
   // @endif
-  if (iw >= 0 && ow + 4 <= OW && iw + 3 * SW + (KW - 1) * DW < IW) {
-    many = 4;
+  if (iw >= 0 && many == 4 && iw + 3 * SW + (KW - 1) * DW < IW) {
     mx_depthwise_four_Kind(to, x + iw * IC, SW * IC, taps, by, n, OC, bias_or_none);
   } else {
-    int got = 0;
-    many = 1;
-    for (int t = 0; t < n; t++) {
-      const i64 v = iw + t % KW * DW;
-      if (v < 0 || v >= IW) continue;
-      some[got] = by[t];
-      from[got++] = x + taps[t] + iw * IC;
-    }
-    mx_depthwise_Kind(to, from, some, got, OC, bias_or_none);
+    for (int t = 0; t < n; t++)
+      for (i64 q = 0; q < 4; q++) {
+        const i64 left = iw + q * SW, v = left + t % KW * DW;
+        from[4 * t + q] = q < many && v >= 0 && v < IW ? x + taps[t] + left * IC : none;
+      }
+    mx_depthwise_edge_Kind(to, (int)many, from, by, n, OC, bias_or_none);
   }
   // @if T != float32
   #pragma omp simd
   for (i64 f = 0; f < many * OC; f++) { store(y, (i * OW + ow) * OC + f, to[f]); }
   // @endif
 }
+follow(i * OW, (i + 1) * OW, 0, OC);
 
 // Channels first, each by itself: an image of one channel at a time, which is padded before and cut
 // into the phases of the stride along its width, so that neighbouring sums read neighbours. FH lines
@@ -206,6 +262,15 @@ for (i64 r = 0; r < KH; r++) {
 }
 #pragma omp simd
 for (i64 f = 0; f < OC; f++) store(y, i * OC + f, finished(a[f]));
+
+// What follows the result, of these pixels and channels.
+// @macro follow(P0, P1, C0, C1)
+// @if FINISH
+{
+  const int code = finish(b, d, P0, P1, C0, C1, ctx);
+  if (code) return code;
+}
+// @endif
 
 // Sums of integers wrap.
 // @macro Total = T if is_float(T) else u64 if bits(T) == 64 else u32

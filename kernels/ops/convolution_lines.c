@@ -12,13 +12,14 @@
 // own memory, with the zeros around them, and the library is told how far windows are apart and where
 // their taps lie. BY_LINE: a tap is a line of the window, RUN floats in one piece. TURNING: the
 // channels are first, and are turned while they are copied; TILED: blocks of the result are turned
-// behind the product. STREAMED: meanwhile the next lines are fetched.
+// behind the product. STREAMED: meanwhile the next lines are fetched. JOINED: the channels are those of
+// the image, LC, and behind them those of another one.
 // @op conv_blocks(x: float32[n, pixels, c], filter: float32[k, c, o], bias: float32[o]) ->
 //   (y: float32[n, out, o])
-// @params BIAS: bool; BY_LINE: bool; TURNING: bool; TILED: bool; STREAMED: bool; PANEL: int;
-//   LEFT: int; LINED: int
+// @params FINISH: bool = false; BIAS: bool; BY_LINE: bool; TURNING: bool; TILED: bool; STREAMED: bool;
+//   JOINED: bool = false; PANEL: int; LEFT: int; LINED: int
 // @sizes NB; IC; OC; ID; OD; KD; SD; DD; PD; IH; OH; KH; SH; DH; PH; IW; OW; KW; SW; DW; PW;
-//   GR; GI; GO; PANELS; DEPTH; AREA; HEIGHTS; WIDTHS; MN; MH; MW; LH; LW; CB; TAPS; RUN; PARTS;
+//   GR; GI; GO; LC; PANELS; DEPTH; AREA; HEIGHTS; WIDTHS; MN; MH; MW; LH; LW; CB; TAPS; RUN; PARTS;
 //   WIDTH
 // @part product
 // @c
@@ -48,7 +49,11 @@ for (i64 q = 0; q < KD; q++)
 // @else
 for (i64 q = 0; q < KD; q++)
   for (i64 r = 0; r < KH; r++)
-    for (i64 s = 0; s < KW; s++) places[tap++] = ((q * LH + r * DH) * LW + s * DW) * CB;
+    for (i64 s = 0; s < KW; s++) {
+      const i64 left = iw + s * DW, right = left + (many_w - 1) * SW;
+      const i64 zeros = left < 0 ? 1ll << 61 : right >= IW ? 1ll << 60 : 0; /* mx_abi.h */
+      places[tap++] = (((q * LH + r * DH) * LW + s * DW) * CB) | zeros;
+    }
 // @endif
 for (i64 g = 0; g < GR; g++) {
   for (i64 c = 0; c < GI; c += CB) {
@@ -73,15 +78,19 @@ for (i64 g = 0; g < GR; g++) {
       }
       // @endif
     }
-  // @elif BIAS
+  // @elif BIAS or FINISH
   for (i64 n = 0; n < many_n; n++)
-    for (i64 h = 0; h < many_h; h++)
+    for (i64 h = 0; h < many_h; h++) {
+      const i64 p = (((n0 + n) * OD + od) * OH + h0 + h) * OW + w0;
+      // @if BIAS
       for (i64 w = 0; w < many_w; w++) {
-        const i64 p = (((n0 + n) * OD + od) * OH + h0 + h) * OW + w0 + w;
-        f32 *const pixel = y + p * OC + g * GO;
+        f32 *const pixel = y + (p + w) * OC + g * GO;
         #pragma omp simd
         for (i64 f = low; f < high; f++) pixel[f] += load(bias, g * GO + f);
       }
+      // @endif
+      follow(p, p + many_w, g * GO + low, g * GO + high);
+    }
   // @endif
 }
 
@@ -104,6 +113,20 @@ for (i64 e = 0; e < count; e += 16) /* the lines of few channels follow each oth
             ID * IH * IW, count - e < 16 ? count - e : 16, end - none);
         if (e == 0 && end < need_w)
           __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);
+        // @elif JOINED
+        const i64 place = (((n0 + n) * ID + iz) * IH + ih) * IW + iw, left = LC - c;
+        const i64 many = left < 0 ? 0 : left < count ? left : count;
+        const f32 *const one = image + place * LC + c;
+        const f32 *const two = other + place * (IC - LC) + c + many - LC;
+        if (none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
+        for (i64 w = none; w < end; w++) {
+          f32 *const to = line + w * CB;
+          #pragma omp simd
+          for (i64 e = 0; e < many; e++) to[e] = one[w * LC + e];
+          #pragma omp simd
+          for (i64 e = 0; e < count - many; e++) to[many + e] = two[w * (IC - LC) + e];
+        }
+        if (end < need_w) __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);
         // @else
         const f32 *const from =
             image + ((((n0 + n) * ID + iz) * IH + ih) * IW + iw) * IC + g * GI + c;
@@ -125,8 +148,9 @@ for (i64 e = 0; e < count; e += 16) /* the lines of few channels follow each oth
 // @if STREAMED
 /* The lines of the next block follow, also where it is one of the next image. */
 const char *const soon =
-    (const char *)(image + (((n0 * ID + od * SD - PD) * IH + h0 * SH - PH + need_h) * IW) * IC);
-const i64 all = SH * IW * IC * 4, share = all / ((high - low + LEFT) / PANEL);
+    (const char *)(image +
+                   (((n0 * ID + od * SD - PD) * IH + h0 * SH - PH + need_h) * IW) * stored);
+const i64 all = SH * IW * stored * 4, share = all / ((high - low + LEFT) / PANEL);
 // @endif
 for (i64 c0 = low; c0 < high; c0 += PANEL)
   for (i64 n = 0; n < many_n; n++)
@@ -157,7 +181,32 @@ for (i64 c0 = low; c0 < high; c0 += PANEL)
 // @macro across = 1 if BY_LINE else KW
 // @macro depth_of_tap = RUN if BY_LINE else GI
 // @macro floats_of_tap = RUN if BY_LINE else count
+// @macro stored = LC if JOINED else IC
 // @macro ahead = soon + portion, share if STREAMED else 0, 0
+
+// A transposed convolution whose windows lie side by side, without padding: each pixel of the image
+// becomes a window of the result by itself, a line of it for each line of the window.
+// @op transposed_lines(x: float32[n, h, v, c], filter: float32[kh, kw, c, o], bias: float32[o]) ->
+//   (y: float32[n, oh, ow, o])
+// @params BIAS: bool; PANEL: int
+// @sizes NB; IC; OC; IH; OH; KH; IW; OW; KW; DEPTH
+// @part product
+// @items NB * OH
+// @work IW * IC * KW * OC // 16 + 1
+// @c
+const i64 oh = i % OH, nb = i / OH, ih = oh / KH, none = 0;
+const f32 *const line = x + (nb * IH + ih) * IW * IC;
+f32 *const to = y + i * OW * OC;
+for (i64 s = 0; s < KW; s++)
+  ctx->lib->gemm_windows(to + s * OC, KW * OC, line, IC, &none, 1, IC,
+                         packed + (oh % KH * KW + s) * IC * PANEL, DEPTH, 0, IW, OC, 1, 0, 0);
+// @if BIAS
+for (i64 ow = 0; ow < OW; ow++) {
+  f32 *const pixel = to + ow * OC;
+  #pragma omp simd
+  for (i64 f = 0; f < OC; f++) pixel[f] += load(bias, f);
+}
+// @endif
 
 // Only channels are mixed: the result of an image is the filter, a matrix of channels out by channels
 // in, times the image, one of channels by pixels. Neither is turned: a block of COLUMNS pixels is

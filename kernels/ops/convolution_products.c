@@ -16,7 +16,7 @@
 
 // @op conv_product(x: T[n, pixels, c], filter: T[k, c, o], bias: T[o]) -> (y: T[n, out, o])
 // @types T: float32 | float16 | bfloat16
-// @params BIAS: bool; FIRST: bool; BY_PIXEL: bool; RANGES: int; COLUMNS: int; BLOCK: int; LEFT: int;
+// @params FINISH: bool = false; BIAS: bool; FIRST: bool; BY_PIXEL: bool; RANGES: int; COLUMNS: int; BLOCK: int; LEFT: int;
 //   PANEL: int; MOST: int; WIDTH: int; TILE: int; WIDENED: int; KIND: int
 // @sizes NB; IC; OC; ID; OD; KD; SD; DD; PD; IH; OH; KH; SH; DH; PH; IW; OW; KW; SW; DW; PW;
 //   GR; GI; GO; KK; AREA; PIXELS; DEPTH; PANELS; RUNS; RUN
@@ -47,6 +47,7 @@ for (i64 n = 0; n < blocks; n++) {
         for (i64 f = c0; f < c1; f++) line[f] += bias[g * GO + f];
       }
       // @endif
+      follow(p0, p1, g * GO + c0, g * GO + c1);
       // @else
       const i64 width = WIDTH;
       // @if T == float32
@@ -270,14 +271,26 @@ for (i64 n = 0; n < blocks; n++) {
       PANELS * (part + 1) / COLUMNS * PANEL < OC ? PANELS * (part + 1) / COLUMNS * PANEL : OC;
   for (i64 c0 = PANELS * part / COLUMNS * PANEL; c0 < end; c0 += MOST) {
     const i64 c1 = c0 + MOST < end ? c0 + MOST : end;
-    const i64 width = WIDTH;
     // @if T == float32
-    ctx->lib->gemm_runs(tile, width, (const void *const *)pieces, taps, RUN,
-                        packed + t[6] * PANELS * PANEL + c0 * t[7], p1 - p0, c1 - c0);
+    for (i64 p = p0, stop; p < p1; p = stop) { /* the pixels of a line, which lie evenly apart */
+      const i64 oh = h0 + p / MW % MH * SH, ow = w0 + p % MW * SW, nb = p / (MW * MH);
+      stop = p1 - p < MW - p % MW ? p1 : p + MW - p % MW;
+      f32 *const line = y + ((nb * OH + oh) * OW + ow) * OC;
+      ctx->lib->gemm_runs(line + c0, SW * OC, (const void *const *)(pieces + (p - p0) * taps),
+                          taps, RUN, packed + t[6] * PANELS * PANEL + c0 * t[7], stop - p,
+                          c1 - c0);
+      // @if BIAS
+      for (i64 n = 0; n < stop - p; n++) {
+        f32 *const pixel = line + n * SW * OC;
+        #pragma omp simd
+        for (i64 f = c0; f < c1; f++) pixel[f] += load(bias, f);
+      }
+      // @endif
+    }
     // @else
+    const i64 width = WIDTH;
     ctx->lib->half_runs(KIND, tile, width, (const void *const *)pieces, taps, RUN,
                         packed + t[6] * PANELS * PANEL + c0 * t[7], p1 - p0, c1 - c0, widened);
-    // @endif
     for (i64 p = p0; p < p1; p++) {
       const i64 oh = h0 + p / MW % MH * SH, ow = w0 + p % MW * SW, nb = p / (MW * MH);
       const i64 at = ((nb * OH + oh) * OW + ow) * OC;
@@ -286,5 +299,6 @@ for (i64 n = 0; n < blocks; n++) {
         store(y, at + f, with_bias(tile[(p - p0) * width + f - c0], f));
       }
     }
+    // @endif
   }
 }

@@ -4,14 +4,28 @@
 // One pixel of all channels at a time; on a GPU, one element.
 // @op pool(x: T[n, h, w, c]) -> (y: T[n, oh, ow, c])
 // @types T: any
-// @params MEAN: bool; INSIDE: bool
+// @params MEAN: bool; INSIDE: bool; FEW: bool = false
 // @sizes NC; IH; IW; OH; OW; KH; SH; DH; PH; KW; SW; DW; PW
 // @c work=KH*KW*NC scratch=8*NC
-T *RS a = (T *)scratch;
 const i64 ow = i % OW, oh = i / OW % OH, nb = i / (OW * OH);
+// @if FEW
+/* A window that is inside of the image needs no memory for what it is folded to, v. */
+const i64 top = oh * SH - PH, left = ow * SW - PW;
+if (top >= 0 && left >= 0 && top + (KH - 1) * DH < IH && left + (KW - 1) * DW < IW) {
+  const i64 from = ((nb * IH + top) * IW + left) * NC;
+  #pragma omp simd
+  for (i64 c = 0; c < NC; c++) {
+    FOLDED;
+    store(y, i * NC + c, whole(v));
+  }
+  continue;
+}
+// @endif
+T *RS a = (T *)scratch;
 // @if MEAN
 declare_count();
 // @endif
+#pragma omp simd
 for (i64 c = 0; c < NC; c++) a[c] = START;
 for (i64 r = 0; r < KH; r++) {
   const i64 ih = oh * SH - PH + r * DH;
@@ -41,6 +55,8 @@ for (i64 r = 0; r < KH; r++) {
   }
 }
 store(y, i, finished(a));
+
+// @macro whole(SUM) = SUM / (T)(KH * KW) if MEAN else SUM
 
 // @macro finished(SUM) = SUM / count if MEAN else SUM
 

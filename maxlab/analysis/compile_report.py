@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxlab.analysis.chosen import ChosenVariant, chosen_variants
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.plan import Step
 from maxlab.engine import Model
@@ -37,6 +38,10 @@ _WHY = {
     "headers changed": "the headers of all kernels changed",
     "architecture changed": "the GPU's architecture changed",
     "corrupt entry rebuilt": "what the cache had was damaged",
+}
+_TIERS = {
+    "quick": "; quick code with equal results runs until it is optimised in the background",
+    "improved": "; optimised in the background, in place of quick code with equal results",
 }
 
 
@@ -79,6 +84,8 @@ class CompileReport(Tabular):
         units: Every kernel's text, in the order of the plan.
         ahead: What was computed when the model was loaded, in words; empty for nothing.
         plan: Whether the plan came from the cache, or why not, in words.
+        variants: What was chosen for kernels that do their work in several ways, for the sizes that
+            the model ran with.
     """
 
     model: str
@@ -87,6 +94,7 @@ class CompileReport(Tabular):
     units: tuple[CompiledUnit, ...]
     ahead: str = ""
     plan: str = ""
+    variants: tuple[ChosenVariant, ...] = ()
 
     @property
     def misses(self) -> list[CompiledUnit]:
@@ -119,6 +127,8 @@ class CompileReport(Tabular):
             for unit in self.units
         ]
         lines += aligned(cells, right=(3, 4))
+        if self.variants:
+            lines += ["", "variants of kernels:", *(f"  {one.words}" for one in self.variants)]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -148,8 +158,7 @@ def compile_report(target: Model | Profile) -> CompileReport:
     """
     model = model_behind(target, "compile_report")
     libraries: dict[tuple[int, int], int] = {}
-    by_symbol: dict[tuple[str, bool], list[tuple[Step, str, bool, str | None, float, Path | None]]]
-    by_symbol = {}
+    by_symbol: dict[tuple[str, bool], list[tuple[Step, str, bool, str, float, Path | None]]] = {}
     for row in _loaded(model):
         by_symbol.setdefault((row[1], row[0].printed is None), []).append(row)
     units = []
@@ -162,7 +171,7 @@ def compile_report(target: Model | Profile) -> CompileReport:
                 name=step.name,
                 symbol=symbol,
                 hit=hit,
-                why="part of the runtime library" if library else _words(hit, why, ms),
+                why=why,
                 ms=ms,
                 lines=None if printed is None or library else len(printed.text.splitlines()),
                 library=_library(path, libraries),
@@ -177,26 +186,34 @@ def compile_report(target: Model | Profile) -> CompileReport:
             f"{plural(len(ahead.names), 'result')} of {size_text(ahead.nbytes)} in all"
         )
     return CompileReport(
-        model.name, str(model.options), phases, tuple(units), said, model.compiled.cached
+        model.name,
+        str(model.options),
+        phases,
+        tuple(units),
+        said,
+        model.compiled.cached,
+        chosen_variants(model),
     )
 
 
 def _loaded(
     model: Model,
-) -> Iterator[tuple[Step, str, bool, str | None, float, Path | None]]:
-    """Each step that runs code, with its symbol and how the code was come by."""
+) -> Iterator[tuple[Step, str, bool, str, float, Path | None]]:
+    """Each step that runs code, with its symbol and how the code was come by, in words too."""
     compiled = model.compiled
     for step in compiled.plan.steps:
         if step.gpu is not None:
             for (number, variant), loaded in model.gpu_kernels.items():
                 if number == step.number:
                     symbol = step.gpu.printed(variant).symbol
-                    yield step, symbol, loaded.hit, loaded.why_miss, loaded.ms, None
+                    why = _words(loaded.hit, loaded.why_miss, loaded.ms)
+                    yield step, symbol, loaded.hit, why, loaded.ms, None
         elif step.number in compiled.kernels:
             kernel = compiled.kernels[step.number]
-            yield step, kernel.name, kernel.hit, kernel.why_miss, kernel.ms, kernel.path
+            why = _words(kernel.hit, kernel.why_miss, kernel.ms) + _TIERS.get(kernel.tier, "")
+            yield step, kernel.name, kernel.hit, why, kernel.ms, kernel.path
         elif step.builtin:
-            yield step, step.builtin, True, None, 0.0, None
+            yield step, step.builtin, True, "part of the runtime library", 0.0, None
 
 
 def _words(hit: bool, why: str | None, ms: float) -> str:

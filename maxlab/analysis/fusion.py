@@ -387,7 +387,7 @@ def _reload(options: Options, **changes: Any) -> str:
     parts: list[str] = []
     fields = {
         "fuse": options.fuse,
-        "fast_math": options.fast_math,
+        "accuracy": options.accuracy,
         "apart": sorted(options.apart),
         "keep": sorted(options.keep),
         **changes,
@@ -395,8 +395,8 @@ def _reload(options: Options, **changes: Any) -> str:
     for name, value in fields.items():
         if name == "fuse" and value is False:
             parts.append("fuse=False")
-        elif name == "fast_math" and value:
-            parts.append("fast_math=True")
+        elif name == "accuracy" and value != "default":
+            parts.append(f"accuracy={value!r}")
         elif isinstance(value, list) and value:
             parts.append(f"{name}={{{', '.join(repr(v) for v in value)}}}")
     if options.replaced:

@@ -20,7 +20,7 @@ from maxlab.analysis.revisions import graph_at, is_revision, text_at
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import Graph
 from maxlab.graph.document import SUFFIX
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.ir.function_json import hash_of
 from maxlab.opset import is_constant
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from maxlab.errors import FileError
 from maxlab.graph import Graph
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 
 GIT_S = 60
 """Seconds that Git may take for one answer."""

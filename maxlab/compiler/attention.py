@@ -8,7 +8,7 @@ from maxlab.compiler.axes import MAX_OPS, shape_of
 from maxlab.compiler.gpu_templates import ELEMENTS, MAX_HEAD
 from maxlab.dtype import DType
 from maxlab.ir import Function, Op, Value
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, is_cast
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ def find_attention(function: Function) -> dict[Op, Attention]:
     """The attention patterns of ``function``, by the product that ends each."""
     found: dict[Op, Attention] = {}
     for op in function.ops:
-        if op.name == "mo.matmul":
+        if OPSET[op.name].kind == "contract":
             parts = _match_attention(op)
             if (
                 parts is not None and parts.scores not in found
@@ -53,7 +53,7 @@ def _only(value: Value, *users: Op) -> bool:
 def _match_attention(product: Op) -> Attention | None:
     weights = product.operands[0].op
     casts: list[Op] = []
-    if weights is not None and weights.name == "mo.cast" and _only(weights.result, product):
+    if is_cast(weights) and _only(weights.result, product):
         # The softmax of halves is made in float32; a kernel of a GPU takes halves and stays there.
         casts.append(weights)
         weights = weights.operands[0].op
@@ -76,7 +76,7 @@ def _match_attention(product: Op) -> Attention | None:
     if (
         total is None
         or shifted is None
-        or total.name != "mo.reduce.sum"
+        or OPSET[total.name].reduce != "sum"
         or shifted.name != "mo.sub"
     ):
         return None
@@ -85,7 +85,7 @@ def _match_attention(product: Op) -> Attention | None:
     if (
         total.operands[0] is not e.result
         or largest is None
-        or largest.name != "mo.reduce.max"
+        or OPSET[largest.name].reduce != "max"
         or largest.operands[0] is not logits
         or total.attrs["axis"] != last
         or largest.attrs["axis"] != last
@@ -117,9 +117,10 @@ def _find_scores(value: Value, maps: list[Op]) -> Op | None:
     op = value.op
     if op is None or len(maps) >= MAX_OPS:
         return None
-    if op.name == "mo.matmul":
+    kind = OPSET[op.name].kind
+    if kind == "contract":
         return op
-    if OPSET[op.name].kind != "map" or op.result.type != value.type:
+    if kind != "map" or op.result.type != value.type:
         return None
     for operand in op.operands:
         if shape_of(operand) != shape_of(value) or set(operand.uses) != {op}:

@@ -22,7 +22,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +31,13 @@ from maxlab.compiler.compiled import Compiled, Debug, compilable, loaded_kernels
 from maxlab.compiler.fingerprint import fingerprint, version
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Step
-from maxlab.compiler.plan_file import Places, written
-from maxlab.compiler.plan_reader import read
 from maxlab.config import config
 from maxlab.errors import CacheError, GraphError, MaxlabError, ParseError
 from maxlab.ir import Function, at_revision, listen
 from maxlab.toolchain.artefacts import PlanKey, cache
+
+if TYPE_CHECKING:  # a first process that compiles neither reads nor writes one at once
+    from maxlab.compiler.plan_file import Places
 
 LIMIT = 64
 """Plans that a process remembers, the newest."""
@@ -203,11 +204,16 @@ def _find(key: PlanKey, places: Places | None) -> tuple[Plan | None, str]:
         if places is None or known.places == places:
             return known.plan, _IN_MEMORY
         # The same graph from other lines: only errors can tell.
+        from maxlab.compiler.plan_file import written
+        from maxlab.compiler.plan_reader import read
+
         text, arrays = written(known.plan, known.places)
         return Plan(**read(text, arrays, places)), _IN_MEMORY
     artefact, why = cache().find(key)
     if artefact is None:
         return None, _WHY.get(why or "", why or "")
+    from maxlab.compiler.plan_reader import read
+
     try:
         plan = Plan(**read(*_unpacked(artefact.content.data), places))
     except (ParseError, ValueError, struct.error):
@@ -275,6 +281,8 @@ def settle() -> None:
 
 
 def _write(key: PlanKey, known: _Known) -> None:
+    from maxlab.compiler.plan_file import written
+
     text, arrays = written(known.plan, known.places)
     data = text.encode()
     parts: list[bytes] = [_COUNT.pack(len(data)), data]

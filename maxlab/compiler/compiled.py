@@ -9,13 +9,16 @@ when they are first asked for.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
+from maxlab.compiler.early import MANY_KERNELS, Early
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
+from maxlab.compiler.step_kernels import StepKernels
 from maxlab.errors import GraphError
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
 from maxlab.toolchain.flags import Flags
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from maxlab.compiler.lower import Lowered
     from maxlab.compiler.passes import PassRecord
     from maxlab.compiler.passes.ahead import Ahead
+    from maxlab.compiler.printed import Printed
     from maxlab.compiler.schedule import Schedule
     from maxlab.ir import Function, Op, Value
 
@@ -76,7 +80,8 @@ class Compiled:
             ``bind``.
         options: What was asked for.
         cached: Where the plan came from, or why it did not come from the cache, in words.
-        long_kernels: The kernels for sizes with very long rows, by symbol; see ``address_of``.
+        later_kernels: Those that were compiled when they were needed, by symbol: for very long rows
+            (``address_of``), and of other variants (``other_address``).
         log: Where its kernels on the host write messages, once the engine has made it.
         guard: What runs its kernels of users in another process, where the engine guards them.
     """
@@ -85,7 +90,7 @@ class Compiled:
         self,
         plan: Plan,
         debug: Debug | Callable[[], Debug],
-        kernels: dict[int, LoadedKernel],
+        kernels: StepKernels,
         timings_ns: dict[str, int],
         options: Options = DEFAULT,
         cached: str = "",
@@ -96,7 +101,7 @@ class Compiled:
         self.timings_ns = timings_ns
         self.options = options
         self.cached = cached
-        self.long_kernels: dict[str, LoadedKernel] = {}
+        self.later_kernels: dict[str, LoadedKernel] = {}
         self.log: Any = None
         self.guard: Any = None
         self._debug = debug
@@ -176,11 +181,23 @@ class Compiled:
             return self.kernels[step.number].address
         printed = step.in_strips()
         assert printed is not None, "what may have long rows has a text for them"
-        found = self.long_kernels.get(printed.symbol)
+        return self._later(printed)
+
+    def other_address(self, step: Step, name: str) -> int:
+        """The address of the kernel that the variant ``name`` of ``step`` runs.
+
+        Raises:
+            ToolchainError: It is compiled when it is first needed, and could not be.
+        """
+        return self._later(step.other(name))
+
+    def _later(self, printed: Printed) -> int:
+        """The address of a kernel that is compiled when it is first needed."""
+        found = self.later_kernels.get(printed.symbol)
         if found is None:
             source = KernelSource(printed.symbol, printed.text)
-            (found,) = compile_units([source], flags=Flags(fast_math=self.options.fast_math))
-            self.long_kernels[printed.symbol] = found
+            (found,) = compile_units([source], flags=Flags(accuracy=self.options.accuracy))
+            self.later_kernels[printed.symbol] = found
         return found.address
 
     # ------------------------------------------------------------ looking
@@ -236,33 +253,68 @@ def compilable(function: Function, options: Options) -> Function:
     return function
 
 
-MANY_KERNELS = 1000
-"""From so many different kernels on, those of one loop are compiled briefly: the compiler takes
-seconds then, and each of them some nanoseconds longer, once in a run. Kernels with loops in loops
-would take them for each row."""
-
-
 def units_of(plan: Plan) -> dict[int, KernelSource]:
-    """The source to compile for each step of ``plan`` on the CPU that has a text, by its number."""
+    """The source to compile for each step of ``plan`` on the CPU that has a text, by its number.
+
+    Where there are many, those of one loop begin as quick code. Not those that add up: vectors add
+    in another order.
+    """
     printed = {s.number: s.printed for s in plan.steps if s.printed and s.gpu is None}
     many = len({one.text for one in printed.values()}) >= MANY_KERNELS
     return {
-        number: KernelSource(one.symbol, one.text, many and one.text.count("for (") == 1)
+        number: KernelSource(one.symbol, one.text, *_how(one.text, many))
         for number, one in printed.items()
     }
 
 
-def loaded_kernels(plan: Plan, options: Options) -> dict[int, LoadedKernel]:
+def _loops(text: str) -> int:
+    """The loops of a kernel, without those over the lanes of a vector."""
+    return text.count("for (") - text.count("for (i64 l = 0")
+
+
+def early_for(options: Options) -> Early:
+    """An ``Early`` for the kernels of a plan that is to be made with ``options``."""
+    return Early(options, lambda name, text: KernelSource(name, text, *_how(text, True)))
+
+
+def loaded_kernels(
+    plan: Plan, options: Options, made: Mapping[KernelSource, LoadedKernel] | None = None
+) -> StepKernels:
     """The kernels of ``plan`` on the CPU, by the numbers of their steps; compiled if they are new.
+
+    Args:
+        plan: Its steps.
+        options: What it was compiled with.
+        made: What was compiled for it already.
 
     Raises:
         ToolchainError: No compiler, or one that failed.
     """
     units = units_of(plan)
     names = {unit.name: plan.steps[number].name for number, unit in units.items()}
-    flags = Flags(fast_math=options.fast_math)
-    loaded = compile_units(list(units.values()), flags=flags, called=names)
-    return dict(zip(units, loaded, strict=True))
+    flags = Flags(accuracy=options.accuracy)
+    kernels = StepKernels()
+    here = weakref.ref(kernels)
+
+    def better(unit: KernelSource, kernel: LoadedKernel) -> None:
+        found = here()
+        if found is not None:
+            found.improve(unit, kernel)
+
+    exact = options.accuracy != "fast"  # what may be rewritten may be so in one of them only
+    loaded = compile_units(
+        list(units.values()), flags=flags, called=names, better=better if exact else None
+    )
+    if made:  # not found, but made for it
+        loaded = [made.get(one, k) for one, k in zip(units.values(), loaded, strict=True)]
+    kernels.loaded(units, loaded)
+    return kernels
+
+
+def _how(text: str, many: bool) -> tuple[bool, bool]:
+    """Whether the kernel ``text`` is compiled briefly, and whether it begins as quick code."""
+    brief = many and _loops(text) == 1
+    return brief, brief and "reduction(" not in text
 
 
 __all__ = ["Compiled", "Debug", "compilable", "loaded_kernels", "units_of"]

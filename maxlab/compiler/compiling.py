@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 
-import maxlab.opset.table  # noqa: F401 - declares every op
 from maxlab import progress, trace
-from maxlab.compiler.compiled import Compiled, Debug, compilable, loaded_kernels
+from maxlab.compiler.compiled import Compiled, Debug, compilable, early_for, loaded_kernels
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.marking import Marker
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.outlining import outline
 from maxlab.compiler.passes import recorded, whole_pipeline
 from maxlab.compiler.passes.ahead import ComputeAhead
+from maxlab.compiler.plan import Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.recording import recorded_facts
 from maxlab.compiler.replacing import replace_texts
@@ -33,18 +34,25 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         ToolchainError: No compiler, or one that failed.
     """
     function = compilable(function, options)
-    debug = debugged(function, options)
-    timings = dict(debug.timings_ns)
-    start = time.perf_counter_ns()
-    kernels = loaded_kernels(debug.plan, options)
+    with early_for(options) as early:
+        debug = debugged(function, options, early.look)
+        timings = dict(debug.timings_ns)
+        start = time.perf_counter_ns()
+        early.wait()
+        kernels = loaded_kernels(debug.plan, options, early.made)
     timings["kernels"] = time.perf_counter_ns() - start
     misses = sum(not k.hit for k in kernels.values())
     trace.emit("compile", function.name, steps=len(debug.plan.steps), misses=misses, **timings)
     return Compiled(debug.plan, debug, kernels, timings, options)
 
 
-def debugged(function: Function, options: Options) -> Debug:
-    """The plan of ``function`` and how it came about, without kernels."""
+def debugged(
+    function: Function,
+    options: Options,
+    look: Callable[[Sequence[Step]], object] | None = None,
+) -> Debug:
+    """The plan of ``function`` and how it came about, without kernels; ``look`` as for
+    ``Planner``."""
     marks = [time.perf_counter_ns()]
 
     def lap() -> None:
@@ -68,7 +76,7 @@ def debugged(function: Function, options: Options) -> Debug:
         schedule = Schedule(work, options, kept.values())
         lap()
         progress.step("plan")
-        planner = Planner(schedule)
+        planner = Planner(schedule, look)
         plan = planner.build()
         replace_texts(plan, options.replaced)
         plan.facts = recorded_facts(function, work, planner.functions, plan, ahead)

@@ -21,6 +21,19 @@ INNER = "%j"
 REDUCED = "%k"
 """The symbol of the loop over a reduced axis that is not the innermost."""
 HALVES = (DType.bfloat16, DType.float16)
+MOVED = (DType.float8_e4m3fn, DType.float8_e4m3fnuz)
+"""Floats of 8 bits that are cast and moved; nothing is computed with them."""
+
+
+def not_computed(dtype: DType) -> DTypeError:
+    """The error that something would be computed with ``dtype``."""
+    return DTypeError(
+        "ML107",
+        f"{dtype.name} cannot be computed with in this version",
+        fix="cast it: ops.cast(x, DType.bfloat16)"
+        if dtype in MOVED
+        else "cast the data to bfloat16 before it enters the graph",
+    )
 
 
 class Expressions:
@@ -62,12 +75,9 @@ class Expressions:
             DTypeError: ML107, nothing computes with its dtype.
         """
         typed = value.tensor_type
-        if typed.dtype.is_float8() or typed.dtype is DType.float4_e2m1fn:
-            raise DTypeError(
-                "ML107",
-                f"{typed.dtype.name} cannot be computed with on the CPU in this version",
-                fix="cast the data to bfloat16 before it enters the graph",
-            )
+        stored = typed.dtype.is_float8() and typed.dtype not in MOVED
+        if stored or typed.dtype is DType.float4_e2m1fn:
+            raise not_computed(typed.dtype)
         self.values.append(value)
         self.buffers.append(Buffer(len(self.values) - 1, typed.dtype, written))
         return len(self.values) - 1
@@ -152,20 +162,47 @@ class Expressions:
             elif row.inverse and self._by_reciprocal(dtype, args):
                 one = self.exprs.make("op", dtype, row.inverse, args[1:])
                 node = self.exprs.make("op", dtype, "mul", (args[0], one))
+            elif row.merges and (merged := self._merged(op, args)):
+                node = self.exprs.make("op", dtype, merged, args[0].args)
             else:
+                if not row.takes_float8:
+                    for arg in args:
+                        self.computed(arg)
                 node = self.exprs.make("op", dtype, row.scalar_name(op.attrs), args)
         if not node.node:
             node.node = self.name_of(op)
         return node
 
+    @staticmethod
+    def computed(node: Expr) -> Expr:
+        """``node``, with which something is computed.
+
+        Raises:
+            DTypeError: ML107, it is of a dtype that is only cast and moved.
+        """
+        if node.dtype in MOVED:
+            raise not_computed(node.dtype)
+        return node
+
     def _by_reciprocal(self, dtype: DType, args: tuple[Expr, ...]) -> bool:
         """Whether a division is a product with what is divided by once for a whole row."""
         return (
-            self.schedule.options.fast_math
+            self.schedule.options.accuracy == "fast"
             and dtype in (DType.float32, DType.float64)
             and args[0].varies
             and not args[1].varies
         )
+
+    def _merged(self, op: Op, args: tuple[Expr, ...]) -> str:
+        """The scalar operator that computes at once what ``op`` makes of two functions of one
+        number; empty for none. It takes about as long as one of them, so that it is worth it even
+        where that one is stored, too."""
+        if self.schedule.options.accuracy != "fast" or args[0].dtype is not DType.float32:
+            return ""
+        if any(a.kind != "op" for a in args) or args[0].args != args[1].args:
+            return ""
+        first, second = sorted(a.data for a in args)
+        return OPSET[op.name].merges.get((first, second), "")
 
     def _tensor_range(self, op: Op, index: Index) -> Expr:
         dtype = op.result.tensor_type.dtype

@@ -146,7 +146,7 @@ class Form:
 
 def option_key(options: Options) -> Hashable:
     """The part of ``options`` that changes the loops and the text of a kernel."""
-    return options.fast_math, options.assert_level, options.log_level
+    return options.accuracy, options.assert_level, options.log_level
 
 
 class Kept:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxlab.compiler.codegen.c import print_columns, print_rows, strip_of
+from maxlab.compiler.codegen.c import print_rows, strip_of
+from maxlab.compiler.codegen.columns import print_columns
+from maxlab.compiler.codegen.streams import print_streams, streams
 from maxlab.compiler.conventions import BLOCK
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.printed import Printed
@@ -32,6 +35,34 @@ class StripsText:
         return print_rows(self.kernel, self.kept, strip_of(weight))
 
 
+@dataclass(frozen=True, slots=True)
+class StreamsText:
+    """A map kernel that writes around the caches; see `codegen.streams`.
+
+    Attributes:
+        kernel: Its loops.
+        ids: The ids of its ops, which the loops call by their numbers.
+    """
+
+    kernel: Kernel
+    ids: tuple[str, ...]
+
+    def printed(self) -> Printed:
+        """The text."""
+        return print_streams(self.kernel).named(self.ids)
+
+
+OtherText = StreamsText
+AROUND = "around the caches"
+"""The name of the variant of a map kernel whose stores go there."""
+
+
+def others_of(kernel: Kernel, ids: Sequence[str]) -> dict[str, Printed | OtherText]:
+    """The other texts of a generated ``kernel``, whose ops have these ``ids``, by the names of the
+    variants that run them."""
+    return {AROUND: StreamsText(kernel, tuple(ids))} if streams(kernel) else {}
+
+
 def weight_of(kernel: Kernel) -> int:
     """Scalar operations for each element of the inner axis."""
     total = 1
@@ -41,4 +72,4 @@ def weight_of(kernel: Kernel) -> int:
     return total
 
 
-__all__ = ["StripsText", "weight_of"]
+__all__ = ["AROUND", "OtherText", "StreamsText", "StripsText", "others_of", "weight_of"]

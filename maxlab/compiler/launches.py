@@ -77,13 +77,18 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True)
 class BatchedGemm:
-    """``items`` products of ``m`` × ``k`` and ``k`` × ``n``, each by one thread."""
+    """``items`` products of ``m`` × ``k`` and ``k`` × ``n``, each by one thread.
+
+    Attributes:
+        rowwise: Whether the numbers of a row of the right operands lie side by side.
+    """
 
     items: Poly
     m: Poly
     n: Poly
     k: Poly
     dtype: DType
+    rowwise: bool = False
 
 
 @dataclass(frozen=True, slots=True)

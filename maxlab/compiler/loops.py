@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.toolchain.flags import Accuracy
 
 ExprKind = Literal[
     "const", "load", "wrap", "gather", "index", "op", "cast", "guard", "acc", "kept", "tile"
@@ -166,6 +167,7 @@ class Kernel:
         reduction: For ``col``, the axis that is folded.
         asserts: What it tests; see ``Options.assert_level``.
         begins: Whether it logs that it begins.
+        accuracy: How exact its functions are; see ``Options.accuracy``.
     """
 
     kind: Literal["map", "row", "col"]
@@ -176,6 +178,7 @@ class Kernel:
     reduction: Axis | None = None
     asserts: str = "safe"
     begins: bool = False
+    accuracy: Accuracy = "default"
 
     @property
     def tests_results(self) -> bool:

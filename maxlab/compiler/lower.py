@@ -96,7 +96,7 @@ class Lowering(Expressions):
                 )
                 continue
             operand = op.operands[0]
-            value = self.read(operand, at)
+            value = self.computed(self.read(operand, at))
             level = self._level(value)
             while len(passes) <= level:
                 passes.append(Pass())
@@ -257,7 +257,15 @@ class Lowering(Expressions):
         options = self.schedule.options
         begins = options.log_level == "trace"
         return Kernel(
-            kind, rows, inner, passes, self.buffers, reduction, options.assert_level, begins
+            kind,
+            rows,
+            inner,
+            passes,
+            self.buffers,
+            reduction,
+            options.assert_level,
+            begins,
+            options.accuracy,
         )
 
     # ------------------------------------------------------------ column groups
@@ -298,13 +306,13 @@ class Lowering(Expressions):
         if product is None:
             full = list(place)
             full[axis] = Poly.symbol(REDUCED)
-            value = self.read(operand, tuple(full))
+            value = self.computed(self.read(operand, tuple(full)))
         else:
             k = Poly.symbol(REDUCED)
             x, y = op.operands
             left = broadcast_index((*place[:-1], k), shape_of(x))
             right = broadcast_index((*place[:-2], k, place[-1]), shape_of(y))
-            factors = [self.read(x, left), self.read(y, right)]
+            factors = [self.computed(self.read(v, at)) for v, at in ((x, left), (y, right))]
             if wide is not dtype:
                 factors = [self.exprs.make("cast", wide, dtype, (f,)) for f in factors]
             value = self.exprs.make("op", wide, "mul", tuple(factors))

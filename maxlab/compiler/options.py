@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from maxlab.errors import ArgumentTypeError
+from maxlab.toolchain.flags import Accuracy
 
 LogLevel = Literal["notset", "trace", "debug", "info", "warning", "error", "critical"]
 AssertLevel = Literal["none", "warn", "safe", "all"]
@@ -25,9 +26,11 @@ class Options:
         fuse: Let kernels compute several ops. When False, each op of the graph is a kernel of its
             own; views stay index arithmetic of whoever reads them. An op that is written out in
             simpler ones, such as softmax, is one op.
-        fast_math: Let divisions be products with reciprocals and zeros have no sign; on a GPU,
-            let functions be approximate and subnormals be zero too. NaN and infinities keep their
-            meaning; results differ in their last digits.
+        accuracy: How exact functions of float32 are; docs/accuracy.md has their largest errors.
+            ``"default"``: no less exact than those of torch. ``"exact"``: within 1 unit in the last
+            place, and a product and a sum are rounded each by itself. ``"fast"``: shorter formulas,
+            of some units; divisions may be products with reciprocals, and zeros have no sign; on a
+            GPU, subnormals are zero too. NaN and infinities keep their meaning in all of them.
         apart: Ids of ops that begin a kernel: what they read is computed by another one.
         replaced: (symbol, text) of kernels whose generated text is replaced; see
             ``model.kernels["k3"].symbol``. The text defines a function of the same name and
@@ -65,7 +68,7 @@ class Options:
     """
 
     fuse: bool
-    fast_math: bool
+    accuracy: Accuracy
     apart: frozenset[str]
     replaced: tuple[tuple[str, str], ...]
     keep: frozenset[str]
@@ -80,7 +83,7 @@ class Options:
         self,
         *,
         fuse: bool = True,
-        fast_math: bool = False,
+        accuracy: Accuracy = "default",
         apart: Iterable[str] = (),
         replaced: Mapping[str, str] | Iterable[tuple[str, str]] = (),
         keep: Iterable[str] = (),
@@ -92,14 +95,18 @@ class Options:
         at_load: bool = True,
     ) -> None:
         flags = {
-            "fuse": fuse, "fast_math": fast_math, "outline": outline, "old_top_k": old_top_k,
+            "fuse": fuse, "outline": outline, "old_top_k": old_top_k,
             "at_load": at_load,
         }  # fmt: skip
         for name, flag in flags.items():
             if not isinstance(flag, bool):
                 raise _wrong(name, "True or False", flag)
-        words = {"log_level": log_level, "assert_level": assert_level, "split_k": split_k}
-        for (name, word), kind in zip(words.items(), (LogLevel, AssertLevel, SplitK), strict=True):
+        words = {
+            "accuracy": accuracy, "log_level": log_level, "assert_level": assert_level,
+            "split_k": split_k,
+        }  # fmt: skip
+        kinds = (Accuracy, LogLevel, AssertLevel, SplitK)
+        for (name, word), kind in zip(words.items(), kinds, strict=True):
             if word not in get_args(kind):
                 raise _wrong(name, f"one of {', '.join(get_args(kind))}", word)
         values: dict[str, Any] = {**flags, **words, "replaced": _pairs(replaced)}
@@ -169,6 +176,7 @@ def _wrong(name: str, expected: str, given: Any) -> ArgumentTypeError:
         fix={
             "apart": 'write Options(apart={"n3"})',
             "keep": 'write Options(keep={"n3"})',
+            "accuracy": 'write Options(accuracy="fast")',
             "replaced": "write Options(replaced=((kernel.symbol, text),))",
             "log_level": 'write Options(log_level="info")',
             "assert_level": 'write Options(assert_level="all")',

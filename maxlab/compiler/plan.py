@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from maxlab.compiler import plan_file, plan_reader
 from maxlab.compiler.facts import Facts
 from maxlab.compiler.plan_parts import (
     PACK_KERNELS,
@@ -121,6 +120,8 @@ class Plan:
             >>> Plan.parse(plan.text(), plan.arrays()) == plan
             True
         """
+        from maxlab.compiler import plan_file
+
         return plan_file.written(self, explain=True)[0]
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -129,6 +130,8 @@ class Plan:
         Raises:
             GraphError: ML331, a step calls a function of Python.
         """
+        from maxlab.compiler import plan_file
+
         return plan_file.written(self)[1]
 
     @staticmethod
@@ -138,6 +141,8 @@ class Plan:
         Raises:
             ParseError: ML349, it is no plan of this version, or a part of it is missing.
         """
+        from maxlab.compiler import plan_reader
+
         return Plan(**plan_reader.read(text, arrays))
 
     def diff(self, other: Plan, /) -> PlanDiff:

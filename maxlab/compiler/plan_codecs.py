@@ -299,8 +299,8 @@ _CODECS["HostFormula"] = _CODECS["GpuFormula"] = Codec(write_formula, read_formu
 SLOT_BY_HAND = frozenset({"data"})
 """The fields of a buffer that are written in another way than their type says, or left out."""
 STEP_BY_HAND = frozenset(
-    {"printed", "gpu", "call", "touching", "loops", "held", "launch", "strips", "renamed"}
-)
+    {"printed", "gpu", "call", "touching", "loops", "held", "launch", "strips", "others"}
+) | {"renamed"}
 """The same of a step."""
 RENAMED = codec("dict[str, tuple[str, ...]]")
 """How the ids that `Step.renamed` has are written."""

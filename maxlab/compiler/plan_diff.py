@@ -227,7 +227,7 @@ _STEP_FIELDS: Mapping[str, tuple[tuple[str, _Show], ...]] = {
 """How the fields of a step are called and shown."""
 assert _STEP_FIELDS.keys() >= {
     one.name for one in dataclasses.fields(Step)
-} - {"loops", "strips", "_traffic"}, "each field that is compared has words"  # fmt: skip
+} - {"loops", "strips", "others", "_traffic"}, "each field that is compared has words"  # fmt: skip
 
 
 # ---------------------------------------------------------------- buffers

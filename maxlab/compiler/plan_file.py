@@ -215,6 +215,8 @@ def _step(step: Step, plan: Whole, to: Writer) -> dict[str, Any]:
     strips = step.in_strips()
     if strips is not None:
         made["strips"] = to.kernel(strips)
+    if step.others:
+        made["others"] = [[name, to.kernel(step.other(name))] for name in step.others]
     if step.launch is not None:
         made["launch"] = write_formula(step.launch, to)
     if step.renamed is not None:

@@ -201,6 +201,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "gpu": "its kernels on a GPU",
         "kernel": "its kernel",
         "strips": "its kernel for items that take long, which lets a run be ended",
+        "others": "[variant, kernel] of those that compute the same in another way",
         "launch": "how threads share the items",
         "renamed": "[operation that the text names, user's operations that it stands for]",
         "touches": "[pointer, elements read, written, read by an index]",

@@ -308,7 +308,7 @@ def texts_of(step: Step) -> list[Printed]:
     """The kernels of ``step``: of a GPU all that it may choose."""
     if step.gpu is not None:
         return [step.gpu.printed(n) for n in range(len(step.gpu))]
-    found = (step.printed, step.in_strips())
+    found = (step.printed, step.in_strips(), *map(step.other, step.others))
     return [printed for printed in found if printed is not None]
 
 

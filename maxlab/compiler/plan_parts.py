@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from maxlab.compiler.gpu_texts import CudaText
-    from maxlab.compiler.host_texts import StripsText
+    from maxlab.compiler.host_texts import OtherText, StripsText
     from maxlab.compiler.lower import Lowered
     from maxlab.compiler.printed import CudaPrinted
     from maxlab.driver.backend import Product
+    from maxlab.toolchain.variants import Choice, Variant
 
 SlotKind = Literal["input", "output", "weight", "constant", "packed", "arena"]
 Env = Mapping[str, int]
@@ -146,7 +147,8 @@ class Slot:
 class Launch:
     """The needs of one step for given sizes: trailing dims of the plan, parallel extent, grain,
     scratch bytes, and how many items take some milliseconds, behind which the executor asks whether
-    to go on; 0 where the kernel asks for itself or never takes long.
+    to go on; 0 where the kernel asks for itself or never takes long. Where the step's kernel has
+    variants, what was chosen, and which variant this is.
     """
 
     extra: tuple[int, ...]
@@ -154,6 +156,8 @@ class Launch:
     grain: int
     scratch: int
     piece: int = 0
+    choice: Choice | None = None
+    variant: Variant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +323,8 @@ class Step:
         long: The scalar operations of a single item, where these may take so long that the text
             ``strips`` runs, which asks whether to go on; None where they never do.
         strips: That text, printed when it is first asked for; see ``in_strips``.
+        others: Other texts of its kernel, by the names of the variants that run them, each printed
+            when it is first asked for; see ``other``. What they compute is the same.
 
     Steps are equal when they do and say the same. What only profiles and checks read, the loops, is
     not compared, and what a step touches is compared by its count.
@@ -353,6 +359,7 @@ class Step:
     arguments: tuple[KernelArgument, ...] = ()
     long: Poly | None = None
     strips: Printed | StripsText | None = None
+    others: dict[str, Printed | OtherText] = field(default_factory=dict)
     _traffic: dict[int, tuple[Poly, Poly]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
@@ -389,6 +396,13 @@ class Step:
             self.strips = self.strips.printed()
         return self.strips
 
+    def other(self, name: str) -> Printed:
+        """The text that the variant ``name`` runs."""
+        found = self.others[name]
+        if not isinstance(found, Printed):
+            found = self.others[name] = found.printed()
+        return found
+
     @property
     def id(self) -> str:
         """The kernel's id."""
@@ -420,7 +434,9 @@ class Step:
 
 
 _COMPARED = tuple(
-    one.name for one in fields(Step) if one.name not in ("touching", "loops", "strips", "_traffic")
+    one.name
+    for one in fields(Step)
+    if one.name not in ("touching", "loops", "strips", "others", "_traffic")
 )
 """The fields that two equal steps have alike."""
 

@@ -227,6 +227,8 @@ def _read_step(given: dict[str, Any], slots: list[plans.Slot], of: Reader) -> pl
     )
     if "strips" in given:
         step.strips = of.kernel(given["strips"])
+    if "others" in given:
+        step.others = {name: of.kernel(text) for name, text in given["others"]}
     return step
 
 

@@ -129,7 +129,13 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "threads take tiles of a product of m × k by k × n; the runtime library says how large",
         {},
     ),
-    "BatchedGemm": ("threads take products of m × k by k × n", {"items": "how many there are"}),
+    "BatchedGemm": (
+        "threads take products of m × k by k × n",
+        {
+            "items": "how many there are",
+            "rowwise": "whether the numbers of a row of the right operands lie side by side",
+        },
+    ),
     "Attention": (
         "threads take blocks of queries",
         {"sizes": "batch, heads, queries, keys, width of a head of keys, and of values"},

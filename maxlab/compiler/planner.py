@@ -4,14 +4,16 @@ time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.launches import Once
-from maxlab.compiler.plan import Plan, Slot
+from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.plan_sink import PlanSink, nbytes_of
 from maxlab.compiler.programs import add_program
 from maxlab.compiler.schedule import Schedule
-from maxlab.compiler.steps_gpu import GpuSteps
 from maxlab.compiler.steps_host import HostSteps
 from maxlab.compiler.steps_kernel import add_kernel
 from maxlab.compiler.traffic import Counted, Touch
@@ -19,12 +21,24 @@ from maxlab.ir import Function, HostCall, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET
 
+if TYPE_CHECKING:
+    from maxlab.compiler.steps_gpu import GpuSteps
+
 
 class Planner:
-    """Turns a schedule into a plan."""
+    """Turns a schedule into a plan.
 
-    def __init__(self, schedule: Schedule) -> None:
-        self._sink = PlanSink(schedule, _fill)
+    Args:
+        schedule: The groups.
+        look: Is called with the steps of the plan whenever there are more, where somebody begins
+            to compile them.
+    """
+
+    def __init__(
+        self, schedule: Schedule, look: Callable[[Sequence[Step]], object] | None = None
+    ) -> None:
+        self._look = look
+        self._sink = PlanSink(schedule, self._fill)
 
     @property
     def functions(self) -> list[Function]:
@@ -45,21 +59,21 @@ class Planner:
         """The plan."""
         return self._sink.fill()
 
-
-def _fill(sink: PlanSink) -> None:
-    """Add the steps of all groups of ``sink`` to its plan."""
-    _Filling(sink).run()
+    def _fill(self, sink: PlanSink) -> None:
+        """Add the steps of all groups of ``sink``, the plan's own or a body's, to its plan."""
+        _Filling(sink, self._look if sink is self._sink else None).run()
 
 
 class _Filling:
     """Which part of the compiler adds the steps of a group."""
 
-    def __init__(self, sink: PlanSink) -> None:
+    def __init__(self, sink: PlanSink, look: Callable[[Sequence[Step]], object] | None) -> None:
         self.sink = sink
+        self._look = look
         self.schedule = sink.schedule
         self.plan = sink.plan
         self._host = HostSteps(sink)
-        self._gpu = GpuSteps(sink)
+        self._gpu: GpuSteps | None = None
 
     def run(self) -> None:
         """Add them all."""
@@ -69,6 +83,8 @@ class _Filling:
                 self.sink.outputs[value] = number
         stage = 0
         for group in schedule.groups:
+            if self._look is not None:
+                self._look(self.plan.steps)
             if group.stage != stage:
                 stage = group.stage
                 self.plan.cuts.append(len(self.plan.steps))
@@ -102,7 +118,13 @@ class _Filling:
 
     def target(self, group: Group) -> HostSteps | GpuSteps:
         """The steps of the device of ``group``, which add those of the group."""
-        return self._gpu if group.device.is_gpu() else self._host
+        if not group.device.is_gpu():
+            return self._host
+        if self._gpu is None:
+            from maxlab.compiler.steps_gpu import GpuSteps  # what most plans need not
+
+            self._gpu = GpuSteps(self.sink)
+        return self._gpu
 
     def _output_copy(self, group: Group) -> None:
         source = group.source

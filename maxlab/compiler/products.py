@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from maxlab.compiler.attention import Attention
 from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
 from maxlab.compiler.conventions import Operand
+from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import Axis
 from maxlab.compiler.lower import REDUCED
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.views import flat_index
+from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset.view import broadcast_index
@@ -74,6 +76,17 @@ def operand_of(
         parts[name] = factor
         rest = rest - factor * Poly.symbol(name)
     return base, Operand(pointer, rest, tuple(parts[a] for a in axes), parts[row], parts[column])
+
+
+def tile_target(schedule: Schedule, group: Group, product: Value) -> Value:
+    """The value of ``group`` whose memory the raw ``product``, of float32, is written to."""
+    if product in schedule.stored:
+        return product
+    for op in reversed(group.ops):
+        result = op.result
+        if result in schedule.stored and result.tensor_type.dtype is DType.float32:
+            return result
+    return product
 
 
 def is_batched(op: Op) -> bool:

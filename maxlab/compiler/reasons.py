@@ -21,8 +21,8 @@ TOGETHER: dict[str, str] = {
     "same rows": "reductions of the same rows of one value are one kernel: one pass serves both",
     "row map": "maps over the rows of a reduction, and over one value a row, join its kernel: the "
     "row stays in cache",
-    "epilogue": "maps of a product's result are its epilogue: a tile is finished while it is in "
-    "cache",
+    "epilogue": "maps of the result of a product or a convolution are its epilogue: a tile is "
+    "finished while it is in cache",
     "column": "maps of the result of a column reduction join its kernel",
     "attention": "softmax(f(q @ k)) @ v is one kernel of attention: the scores are never in memory",
     "inlined": "only one kernel reads the value, so it is computed there, where it is read",

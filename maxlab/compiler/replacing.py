@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
@@ -38,7 +37,10 @@ def replace_texts(plan: Plan, replaced: Sequence[tuple[str, str]]) -> None:
             if variant == 0:
                 step.printed = made
                 step.long = step.strips = None
+                step.others = {}
     if missed:
+        import difflib
+
         symbol = next(iter(missed))
         close = difflib.get_close_matches(symbol, known, 1, 0.0)
         raise ArgumentError(
@@ -61,6 +63,8 @@ def _texts(step: Step) -> Iterator[tuple[int, Printed]]:
 
 def edited(printed: P, text: str) -> P:
     """``printed`` with another text; lines that are still there keep the ops they came from."""
+    import difflib
+
     old, new = printed.text.splitlines(), text.splitlines()
     place: dict[int, int] = {}
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)

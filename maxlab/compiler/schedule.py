@@ -11,7 +11,8 @@ group reads never exists in memory. The rules, applied greedily from the inputs 
    passes over one row, which stays in cache. Maps over the same rows, and over one value a row,
    join too: softmax and layer norm are one group.
 4. A reduction of another axis is a *column* group; maps of its result join.
-5. A product of matrices is a *contract* group; maps of its result join as its epilogue.
+5. A product of matrices is a *contract* group; maps of its result join as its epilogue. So do those
+   of an op with kernels of its own whose row ``finishes``: a convolution with the channels last.
 6. ``softmax(f(q @ k)) @ v`` is an *attention* group, with ``f`` as its score function.
 7. A transfer to another device is a group of its own; weights and constants are transferred when
    a model is loaded, which is no group. So is a call of a function of Python.
@@ -50,7 +51,8 @@ from maxlab.opset.dynamic import late_dims, named_dims
 from maxlab.opset.view import broadcast_index
 
 _POINTWISE = {"map", "gather", "pad"}
-_JOINED = {"map": "own index", "row": "row map", "col": "column", "contract": "epilogue"}
+_JOINED = {"map": "own index", "row": "row map", "col": "column"}
+_JOINED |= {"contract": "epilogue", "kernel": "epilogue"}
 """By the kind of a group, the rule by which a map joins it."""
 
 
@@ -253,7 +255,7 @@ class Schedule(Views):
         if group.kind == "row":
             fits = (group.domain, group.row_shape)
             return "" if shape in fits and shape_of(base) in fits else "row shape"
-        if group.kind in ("col", "contract"):
+        if group.kind in ("col", "contract") or _finishes(group):
             assert group.main is not None
             return "" if shape == shape_of(group.main.result) else "result only"
         return "kind"
@@ -287,7 +289,7 @@ class Schedule(Views):
             else:
                 found.append(group)
         # Of two of a kind the later one: the other can run, and let go of what it reads, before it.
-        kinds = ("contract", "col", "row", "map")
+        kinds = ("contract", "kernel", "col", "row", "map")
         found.sort(key=lambda g: (kinds.index(g.kind), -g.ancestors.bit_count()))
         homes = [(v, self.group_of[base]) for v in op.operands for base in self.bases(v)]
         merges: dict[Group, str] = {}
@@ -579,3 +581,11 @@ class Schedule(Views):
                 before = (b.stage + 1 for b in binding if g.ancestors & b.bit)
                 g.stage = max(before, default=0)
         return sorted(alive, key=lambda g: (g.stage, g.binds, g.ancestors.bit_count(), g.number))
+
+
+def _finishes(group: Group) -> bool:
+    """Whether the op of ``group`` has kernels that let maps of its result follow."""
+    if group.kind != "kernel" or group.main is None:
+        return False
+    finishes = OPSET[group.main.name].finishes
+    return finishes is not None and finishes(group.main)

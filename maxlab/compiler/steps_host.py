@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from maxlab.compiler import forms
-from maxlab.compiler.codegen.c import print_columns, print_rows
+from maxlab.compiler.codegen.c import print_rows
+from maxlab.compiler.codegen.columns import print_columns
+from maxlab.compiler.codegen.narrow import is_narrow, print_narrow
 from maxlab.compiler.codegen.product import (
     print_attention,
     print_batched,
@@ -17,7 +19,7 @@ from maxlab.compiler.codegen.product import (
 from maxlab.compiler.conventions import BLOCK, HALVES, LONG_ROW_COST, Operand
 from maxlab.compiler.forms import Form
 from maxlab.compiler.groups import Group
-from maxlab.compiler.host_texts import StripsText, weight_of
+from maxlab.compiler.host_texts import StripsText, others_of, weight_of
 from maxlab.compiler.launches import Attention, BatchedGemm, Blocks, Gemm, HostFormula, Items
 from maxlab.compiler.loops import Kernel
 from maxlab.compiler.lower import Lowered, Lowering
@@ -25,7 +27,7 @@ from maxlab.compiler.plan import PACK_KERNELS, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.printed import Printed
-from maxlab.compiler.products import attention_of, contraction_of, is_batched
+from maxlab.compiler.products import attention_of, contraction_of, is_batched, tile_target
 from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import (
     AttentionLoops,
@@ -205,6 +207,8 @@ class HostSteps:
             flops=made.flops,
             loops=loops,
         )
+        if loops is not None:
+            step.others = others_of(loops.kernel, ids)
         step.long = made.long
         if made.long is not None and loops is not None:
             step.strips = StripsText(loops.kernel, loops.kept)
@@ -236,7 +240,7 @@ class HostSteps:
         half = dtype in HALVES
         lowering = Lowering(schedule, group, form.names)
         # Tiles of halves are in the thread's own memory, and the epilogue stores what is wanted.
-        result = -1 if half else lowering.buffer(self._tile_target(group, op.result), True)
+        result = -1 if half else lowering.buffer(tile_target(schedule, group, op.result), True)
         batched = is_batched(op)
         tests = schedule.options.assert_level in ("warn", "all")  # also of what is only stored
         store = half or tests
@@ -251,7 +255,7 @@ class HostSteps:
                 found.left, found.right, result, found.batch, m, n, k, rows_only, node, dtype
             )
             items = found.items
-            launch = BatchedGemm(items, m, n, k, dtype)
+            launch = BatchedGemm(items, m, n, k, dtype, found.right.column == ONE)
             made = Made(printed, launch, items, ProductLoops(kernel, found, result))
             return made, [*values, left_base, right_base]
         left, rows = found.flat_left()
@@ -261,17 +265,6 @@ class HostSteps:
         right = _Right(form.numbers[right_base], found.right, k, n)
         made = Made(printed, Gemm(rows, n, k, dtype), rows * n, touching, right=right)
         return made, [*values, left_base]
-
-    def _tile_target(self, group: Group, product: Value) -> Value:
-        """The value whose memory the raw product is written to."""
-        schedule = self.sink.schedule
-        if product in schedule.stored:
-            return product
-        for op in reversed(group.ops):
-            result = op.result
-            if result in schedule.stored and result.tensor_type.dtype is DType.float32:
-                return result
-        return product
 
     def _pack(self, group: Group, base: Value, right: Operand, k: Poly, n: Poly) -> int:
         """The slot of the packed right operand; packed at load when it is data, else by a step of
@@ -354,7 +347,7 @@ def _made_of_rows(lowered: Lowered) -> Made:
         extent = extent * axis.extent
     cost = Poly.constant(weight) if flat else row
     return Made(
-        StripsText(kernel, lowered.kept).printed() if always else print_rows(kernel, lowered.kept),
+        _text_of_rows(lowered, always),
         Items(extent, cost, _kept_bytes(lowered.kept, width)),
         extent,
         Loops(kernel),
@@ -362,6 +355,15 @@ def _made_of_rows(lowered: Lowered) -> Made:
         kept=lowered.kept,
         long=None if flat or row.is_constant else row,
     )
+
+
+def _text_of_rows(lowered: Lowered, long: bool) -> Printed:
+    """The text of a map or row kernel; ``long``: its rows are always longer than it may wait."""
+    if long:
+        return StripsText(lowered.kernel, lowered.kept).printed()
+    if is_narrow(lowered.kernel):
+        return print_narrow(lowered.kernel)
+    return print_rows(lowered.kernel, lowered.kept)
 
 
 def _made_of_columns(lowered: Lowered) -> Made:

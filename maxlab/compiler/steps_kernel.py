@@ -11,7 +11,10 @@ from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printer, finish
 from maxlab.compiler.codegen.cuda import CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.notes import assert_call, least_level, log_call
+from maxlab.compiler.codegen.product import finish_with
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
+from maxlab.compiler.expressions import not_computed
+from maxlab.compiler.finishing import Finish, finish_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.launches import Items, Parts
 from maxlab.compiler.options import Options
@@ -27,6 +30,7 @@ from maxlab.compiler.plan import (
 from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.printed import HEADERS, CudaPrinted, Printed
 from maxlab.compiler.traffic import Counted, Touch, Touched
+from maxlab.compiler.traffic import touched as touched_of
 from maxlab.dtype import DType
 from maxlab.ir import BufferType, Op, TensorType
 from maxlab.ir.poly import ONE, ZERO, Poly
@@ -111,6 +115,12 @@ class KernelSite:
     warned: bool = False
     in_place: bool = False
     known: list[KernelBuffer] = field(default_factory=list)
+    follows: Finish | None = None
+
+    @property
+    def finish(self) -> str:
+        """The name of the function that finishes a part of the result, if any."""
+        return f"{NAME}_finish" if self.follows is not None else ""
 
     @property
     def options(self) -> Options:
@@ -295,18 +305,27 @@ for (i64 {start} = {first}; {start} < {last}; {start} += {strip})
 
 
 def add_kernel(sink: PlanSink, group: Group) -> None:
-    """Add the steps of the op of ``group``."""
+    """Add the steps of the op of ``group``.
+
+    Raises:
+        DTypeError: ML107, its kernel does not take a dtype that it is asked for.
+    """
     schedule, op = sink.schedule, group.main
     assert op is not None
-    write = OPSET[op.name].kernel
+    row = OPSET[op.name]
+    write = row.kernel
     assert write is not None, f"{op.name} has no kernel"
+    if not row.takes_float8 and row.family not in ("effect", "custom"):
+        for value in (*op.operands, *op.results):
+            if _tensor(value.type).dtype.is_float8():
+                raise not_computed(_tensor(value.type).dtype)
     results, operands = [], []
+    follows = finish_of(sink, group) if len(group.ops) > 1 else None
     for number, value in enumerate(op.results):
         typed = _tensor(value.type)
+        slot = sink.slot(value if follows is None else follows.values[follows.result])
         results.append(
-            KernelBuffer(
-                f"y{number}", typed.dtype, typed, sink.slot(value), elements(typed), "result"
-            )
+            KernelBuffer(f"y{number}", typed.dtype, typed, slot, elements(typed), "result")
         )
     whole = OPSET[op.name].changed is not None  # any element may be read and written
     for number, value in enumerate(op.operands):
@@ -320,7 +339,7 @@ def add_kernel(sink: PlanSink, group: Group) -> None:
             KernelBuffer(f"x{number}", typed.dtype, typed, sink.slot(base), count, role)
         )
     target: Target = "cuda" if group.device.is_gpu() else "c"
-    site = KernelSite(sink, op, target, op.attrs, operands, results)
+    site = KernelSite(sink, op, target, op.attrs, operands, results, follows=follows)
     write(site)
     assert site.parts, f"{op.name} wrote no kernel"
     for number, part in enumerate(site.parts):
@@ -334,27 +353,54 @@ def _tensor(type: Any) -> TensorType:
     return type
 
 
+def _touched(
+    part: _Part, used: Sequence[KernelBuffer], numbers: Sequence[int], before: Touched
+) -> Touched:
+    """Counts what a part touches of ``used``, the pointers of these ``numbers``; ``before`` is what
+    the maps behind it do."""
+    touched = dict(before)
+    for number, buffer in zip(numbers, used, strict=True):
+        read = buffer.role not in ("result", "target")
+        written = buffer.role != "operand"
+        told = part.touched.get(buffer.name)
+        count = buffer.count if told is None else told
+        changed = count if written else ZERO
+        if number in touched:
+            touched[number] = touched[number]._replace(written=changed)
+            continue
+        if read and told is not None:  # which elements they are is data
+            touched[number] = Touch(written=changed, gathered=told)
+        else:
+            touched[number] = Touch(count if read else ZERO, changed)
+    return touched
+
+
 def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last: bool) -> None:
     words = _names(part)
     used = [b for b in (*site.results, *site.operands, *site.temporaries) if b.name in words]
+    follows = site.follows if site.finish in words else None
+    numbers = list(range(len(used)))
+    if follows is not None:  # the pointers of what follows come first, and the result is one
+        used.remove(site.results[0])
+        numbers = list(range(len(follows.values), len(follows.values) + len(used)))
+        used.append(site.results[0])
+        numbers.append(follows.result)
     symbols = [s for n, s in enumerate(site.symbols) if f"s{n}" in words]
     node = site.op.origins[0] if site.op.origins else ""
 
-    touched: Touched = {}
-    for number, buffer in enumerate(used):
-        read = buffer.role not in ("result", "target")
-        written = buffer.role != "operand"
-        count = part.touched.get(buffer.name, buffer.count)
-        touched[number] = Touch(count if read else ZERO, count if written else ZERO)
+    touched = _touched(part, used, numbers, {} if follows is None else touched_of(follows.kernel))
     extent = ONE if part.serial and site.target == "cuda" else part.extent
     printed: Printed
     if site.target == "c":
-        printed = _print_c(site, part, used, symbols, node)
+        printed = _print_c(site, part, used, numbers, symbols, node)
         kernels = None
     else:
         made = _print_cuda(site, part, used, symbols, node)
         parts = Parts(extent, part.threads, part.block, part.shared)
         printed, kernels = made, GpuKernels([made], parts)
+    pointers = [b.slot for b in used]
+    if follows is not None:
+        pointers = [*sink.slots_of(follows.values), *pointers[:-1]]
     launch = Items(
         part.extent,
         part.work,
@@ -367,7 +413,7 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
         group,
         "kernel",
         printed,
-        [b.slot for b in used],
+        pointers,
         launch if kernels is None else None,
         extent,
         touching=Counted(touched),
@@ -407,7 +453,8 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
         made.keeps = step.keeps
         return made
 
-    sink.let_in_place(step, in_place)
+    if follows is None:
+        sink.let_in_place(step, in_place)
 
 
 def _arguments(site: KernelSite, used: Sequence[KernelBuffer]) -> tuple[KernelArgument, ...]:
@@ -451,16 +498,24 @@ def _write_lines(printer: Printer, text: str, node: str) -> None:
 
 
 def _print_c(
-    site: KernelSite, part: _Part, used: list[KernelBuffer], symbols: list[str], node: str
+    site: KernelSite,
+    part: _Part,
+    used: list[KernelBuffer],
+    numbers: list[int],
+    symbols: list[str],
+    node: str,
 ) -> Printed:
     printer = Printer(list(symbols))
     printer.begins = site.options.log_level == "trace"
     write = printer.write
     write.depth = 1
-    for number, buffer in enumerate(used):
+    follows = site.follows if site.finish in _names(part) else None
+    for number, buffer in zip(numbers, used, strict=True):
         const = "const " if buffer.role == "operand" else ""
         kind = f"{const}{buffer.stored}"
-        write(f"{kind} *RS {buffer.name} = ({kind} *)b[{number}];")
+        # What follows changes the result, so its pointer is not the only one there.
+        alone = "RS " if follows is None or number != follows.result else ""
+        write(f"{kind} *{alone}{buffer.name} = ({kind} *)b[{number}];")
     if part.before:
         _write_lines(printer, _renamed(part.before, site, symbols), node)
     with write.block("for (i64 i = lo; i < hi; i++)"):
@@ -469,6 +524,11 @@ def _print_c(
         _write_lines(printer, part.after, node)
     if part.faults:
         printer.checked.append(node)
+    if follows is not None:
+        assert not part.ahead
+        assert not part.faults
+        tile = f"p{follows.result}[row * {printer.poly(follows.columns)} + j]"
+        return finish_with(printer, follows.kernel, tile)
     return finish(printer, f"int {NAME}{SIGNATURE} {{", ahead=part.ahead.splitlines())
 
 

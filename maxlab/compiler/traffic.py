@@ -200,7 +200,7 @@ def in_bytes(
         both = read + gathered
         found[slot] = (
             held if gathered != ZERO and _is_most(both, held) else both,
-            written if _is_most(held, written) else held,
+            held if _is_most(written, held) else written,
         )
     return found
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from maxlab.dtype import DType
+from maxlab.toolchain.flags import Accuracy
 
 T = TypeVar("T")
 
@@ -87,14 +88,14 @@ class DeviceSource:
     """A kernel as CUDA text: its entry name, its text without headers, and the headers before it.
 
     ``headers`` are file names in ``kernels/cuda``, in the order in which they are read;
-    ``mx_device.cuh`` always comes first and is not among them. With ``fast_math`` it may be
-    compiled to approximate functions and divisions.
+    ``mx_device.cuh`` always comes first and is not among them. ``accuracy`` is that of
+    `maxlab.toolchain.cuda.CudaFlags`.
     """
 
     name: str
     text: str
     headers: tuple[str, ...] = ("prelude.cuh",)
-    fast_math: bool = False
+    accuracy: Accuracy = "default"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from maxlab.driver.device import CPU, Device, DeviceStream
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import check_index, contiguous_strides
-from maxlab.driver.memory import Block, PinnedBlock
+from maxlab.driver.memory import Block, PinnedBlock, block_of
 from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, TensorError, shown
@@ -449,4 +449,4 @@ def block_on(stream: DeviceStream, nbytes: int) -> Block | DeviceBlock | Virtual
     if isinstance(stream, AcceleratorStream):
         return DeviceBlock(stream.pool, stream, nbytes)
     memory = memory_of(stream._device)
-    return Block(nbytes) if memory is None else VirtualBlock(memory, nbytes)
+    return block_of(nbytes) if memory is None else VirtualBlock(memory, nbytes)

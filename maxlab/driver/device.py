@@ -415,11 +415,11 @@ def device_named(name: Any) -> Device:
 def _told(name: object) -> tuple[str, int] | None:
     """The label and id of the device that ``name``, a text, a reference or a ``torch.device``,
     stands for; None of other objects."""
-    text = str(name)
-    if not isinstance(name, str) and type(name).__module__ != "torch":
-        if not hasattr(name, "device_type"):
-            return None
-    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", text)
+    kind = type(name)  # of torch its devices alone: some tensors cannot be printed
+    is_torch = (kind.__module__, kind.__name__) == ("torch", "device")
+    if not (isinstance(name, str) or is_torch or hasattr(name, "device_type")):
+        return None
+    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", str(name))
     return None if match is None else (match[1].replace("cuda", "gpu"), int(match[2] or 0))
 
 

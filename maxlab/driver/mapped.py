@@ -208,6 +208,18 @@ class FileMemory(mmap.mmap):
         part = f": a part of the weight {name!r} was lost" if name else ""
         return code, f"could not be read while it was in use{part}"
 
+    def let_go(self, address: int, nbytes: int) -> None:
+        """Gives the whole pages of ``nbytes`` from ``address`` on back to the system. Whoever reads
+        them again reads the file again; memory that may have been written to is kept.
+        """
+        if self.private or self.writable or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        first = -(-(address - self._begin) // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = min(address - self._begin + nbytes, len(self)) // mmap.PAGESIZE * mmap.PAGESIZE
+        if first < last:
+            with contextlib.suppress(OSError):  # a wish
+                self.madvise(mmap.MADV_DONTNEED, first, last - first)
+
     # ------------------------------------------------------------ names
     def name(self, name: str, begin: int, nbytes: int) -> None:
         """Keeps that ``name`` has the ``nbytes`` from the offset ``begin`` on, for messages."""
@@ -285,6 +297,16 @@ def file_at(address: int) -> tuple[FileMemory, int] | None:
     return None if file is None else (file, address - file._begin)
 
 
+def let_go(places: Iterable[tuple[int, int]]) -> None:
+    """Gives pages of mapped files back to the system: those that lie at ``places``, an address and
+    a number of bytes each, and are only read."""
+    find = _finder() if _live else None
+    for address, nbytes in places:
+        file = find(address) if find is not None else None
+        if file is not None:
+            file.let_go(address, nbytes)
+
+
 def files_of(weights: Mapping[str, tuple[int, int]]) -> list[FileMemory]:
     """The mapped files that have any of ``weights``, which they name in messages from now on.
 
@@ -302,4 +324,13 @@ def files_of(weights: Mapping[str, tuple[int, int]]) -> list[FileMemory]:
     return list(found.values())
 
 
-__all__ = ["CHANGED", "LOST", "FileMemory", "file_at", "files_of", "require_read", "require_whole"]
+__all__ = [
+    "CHANGED",
+    "LOST",
+    "FileMemory",
+    "file_at",
+    "files_of",
+    "let_go",
+    "require_read",
+    "require_whole",
+]

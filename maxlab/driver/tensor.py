@@ -33,7 +33,7 @@ from maxlab.driver.layout import (
     check_shape,
     places_of,
 )
-from maxlab.driver.memory import Block, PinnedBlock
+from maxlab.driver.memory import Block, PinnedBlock, block_of
 from maxlab.driver.numbers import Numbers, unchanging
 from maxlab.driver.virtual import VirtualBlock
 from maxlab.dtype import (
@@ -588,8 +588,16 @@ _new = object.__new__
 
 def host_tensor(dtype: DType, shape: tuple[int, ...], nbytes: int) -> Tensor:
     """A new contiguous host tensor; the caller vouches for ``nbytes``. Below 1 µs."""
-    block = Block(nbytes)
-    return _wrap(block.address, dtype, shape, None, block, _HOST, False)
+    # As `_wrap`, whose call would be a tenth of the time.
+    tensor = _new(Tensor)
+    tensor._owner = block = block_of(nbytes)
+    tensor.address = block.address
+    tensor._dtype = dtype
+    tensor._shape = shape
+    tensor._strides = None
+    tensor._stream = _HOST
+    tensor._read_only = False
+    return tensor
 
 
 def _no_fit(value: Any, shape: tuple[int, ...]) -> TensorError:

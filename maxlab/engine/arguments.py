@@ -30,11 +30,13 @@ class Arguments:
         name: The name of the graph.
         compiled: The graph, its kernels and its plan.
         count: How many inputs there are.
+        expected: Of each input, its number, dtype, rank, the bits that no address of it has, and
+            its stream. No dtype is that of a handle, which is looked at more closely.
+        is_plain: Whether there is nothing else to look at: none is stored into, or a handle.
     """
 
     __slots__ = (
         "_apart",
-        "_expected",
         "_handles",
         "_inputs",
         "_on_host",
@@ -42,6 +44,8 @@ class Arguments:
         "_written",
         "compiled",
         "count",
+        "expected",
+        "is_plain",
         "name",
     )
 
@@ -60,13 +64,14 @@ class Arguments:
         self._handles = handles
         self._inputs = [(x.dtype, len(x.shape)) for x in facts.inputs]
         handed = handles.inputs if handles is not None else {}
-        self._expected = tuple(  # no dtype is that of a handle, which is looked at more closely
+        self.expected = tuple(
             (n, None if n in handed else dtype, rank, dtype.size_in_bytes - 1, stream)
             for n, ((dtype, rank), stream) in enumerate(zip(self._inputs, streams, strict=True))
         )
         self.count = len(self._inputs)
         self._written = facts.written
         self._apart = facts.apart
+        self.is_plain = handles is None and not facts.written
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in their order, of which ``kwargs`` are given by name.
@@ -117,7 +122,7 @@ class Arguments:
             self._refuse_count(args)
         tensors = []
         shapes = []
-        for position, dtype, rank, unaligned, stream in self._expected:
+        for position, dtype, rank, unaligned, stream in self.expected:
             given = args[position]
             x = given if given.__class__ is Tensor else self.convert(position, given)
             if (

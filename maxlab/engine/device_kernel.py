@@ -185,14 +185,14 @@ class DeviceKernelView(KernelView):
     # ---------------------------------------------------------------- inside
     def _source(self) -> DeviceSource:
         printed = self._gpu.printed(self.variant)
-        fast = self._model.options.fast_math
-        return DeviceSource(printed.symbol, printed.text, printed.headers, fast)
+        accuracy = self._model.options.accuracy
+        return DeviceSource(printed.symbol, printed.text, printed.headers, accuracy)
 
     def _unit(self) -> CudaUnit:
         return compile_cuda([self._source()], self.architecture, flags=self._flags())[0]
 
     def _flags(self) -> CudaFlags:
-        return CudaFlags(fast_math=self._model.options.fast_math)
+        return CudaFlags(accuracy=self._model.options.accuracy)
 
     def _script(self, captured: Captured, data: str) -> str:
         folder = kernels_dir() / "cuda"

@@ -36,8 +36,8 @@ def load_kernels(
         step = compiled.plan.steps[number]
         assert step.gpu is not None
         printed = step.gpu.printed(variant)
-        fast = compiled.options.fast_math
-        source = DeviceSource(printed.symbol, printed.text, printed.headers, fast)
+        accuracy = compiled.options.accuracy
+        source = DeviceSource(printed.symbol, printed.text, printed.headers, accuracy)
         rows.setdefault(step.device, []).append(((number, variant), source))
     found: dict[Variant, Loaded] = {}
     for place, pairs in rows.items():

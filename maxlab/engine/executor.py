@@ -11,10 +11,9 @@ from maxlab.compiler.plan import Step
 from maxlab.engine.faults import failed_step
 from maxlab.engine.file_watch import LOST, Watch, settled
 from maxlab.engine.frame import Frame
-from maxlab.engine.guard import FAILED
 from maxlab.engine.handle_errors import failure
 from maxlab.engine.handles import Handles
-from maxlab.engine.host_calls import HostCalls
+from maxlab.engine.host_calls import GUARD_FAILED, HostCalls
 from maxlab.engine.host_steps import HostSteps
 from maxlab.engine.kernel_log import log_of
 from maxlab.engine.made_objects import collecting
@@ -156,7 +155,7 @@ class Executor:
     def _failure(self, step: Step, found: list[int], env: Mapping[str, int]) -> BaseException:
         """The error for ``found``: the code of a kernel, and what it wrote down."""
         code = found[0]
-        if code == FAILED:
+        if code == GUARD_FAILED:
             error: BaseException = self.compiled.guard.failure()
             return error
         if step.call is not None:

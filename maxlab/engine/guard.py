@@ -28,6 +28,7 @@ import numpy as np
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Launch, Step
 from maxlab.engine.handle_errors import user_kernel
+from maxlab.engine.host_calls import GUARD_FAILED
 from maxlab.engine.kernel_log import WORDS as LOG_WORDS
 from maxlab.errors import (
     ArgumentError,
@@ -45,10 +46,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-FAILED = 1001
-"""The value that a guarded step returns to the executor when it has raised; kernels never return
-it.
-"""
 ALIGNMENT = 64
 ERR_AT = 2
 """Where ``err`` stands in ``mx_ctx`` (prelude.h), in words."""
@@ -256,7 +253,7 @@ class Guarding:
         def keep(kind: Any, error: BaseException, trace: Any) -> None:
             _LOCAL.raised = error  # C cannot pass it on
 
-        return ffi.callback("mx_fn", enter, error=FAILED, onerror=keep)
+        return ffi.callback("mx_fn", enter, error=GUARD_FAILED, onerror=keep)
 
     def failure(self) -> BaseException:
         """The exception of the guarded step that has just failed on this thread."""
@@ -289,8 +286,8 @@ class Guarding:
     def _run(self, step: Step, rooms: _Rooms, job: guarded.Job, addresses: list[int]) -> Any:
         """The value that the kernel returned, its results at ``addresses`` if it ended well."""
         assert step.printed is not None
-        fast_math = self._compiled.options.fast_math
-        text = step.printed.symbol, step.printed.text, fast_math
+        accuracy = self._compiled.options.accuracy
+        text = step.printed.symbol, step.printed.text, accuracy
         job["kernel"] = self._child.once("maxlab.toolchain.guarded:load", *text)
         try:
             job["file"], memory = self._child.memory(rooms.nbytes)
@@ -490,4 +487,4 @@ def _strayed(view: Array, rooms: _Rooms) -> tuple[Room, int] | None:
     return None
 
 
-__all__ = ["FAILED", "Guard", "Guarding", "guard_of", "require_guardable"]
+__all__ = ["Guard", "Guarding", "guard_of", "require_guardable"]

@@ -18,6 +18,10 @@ from maxlab.errors import ExecutionError
 FAILED = 1000
 """The value that a step returns to the executor when its function raised; kernels never return it.
 """
+GUARD_FAILED = 1001
+"""The value that a guarded step returns to the executor when it has raised; kernels never return
+it.
+"""
 
 
 class HostCalls:

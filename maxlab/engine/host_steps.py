@@ -53,6 +53,18 @@ def exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[in
     return [*listed, len(places) // 2, *places]
 
 
+def _launch(
+    step: Step, compiled: Compiled, env: Mapping[str, int], threads: int, runtime: Any
+) -> Launch:
+    """The launch of a step, with the text that it runs where there are several."""
+    launch = host_launch(step.launch, env, threads, runtime)
+    if not launch.extent or not step.others:
+        return launch
+    from maxlab.engine.text_variants import with_text
+
+    return with_text(launch, step, compiled)
+
+
 class HostSteps:
     """Steps that the C executor walks.
 
@@ -88,13 +100,12 @@ class HostSteps:
         self.launches: list[Launch] = []
         self._held: list[Any] = []
         self.env = env
+        self._rows: dict[int, int] = {}  # of steps whose kernel better code may take the place of
         self.is_program = any(step.kind in CONTROL for step in steps)
         starts = [0, *itertools.accumulate(len(step.pointers) for step in steps)]
         for step in steps:
             idle = step.number in refused or (step.guard is not None and step.guard.holds(env))
-            launch = (
-                Launch((), 0, 1, 0) if idle else host_launch(step.launch, env, threads, runtime)
-            )
+            launch = Launch((), 0, 1, 0) if idle else _launch(step, compiled, env, threads, runtime)
             self.launches.append(launch)
             if step.kind in CONTROL:
                 kind = CONTROL[step.kind]
@@ -105,10 +116,19 @@ class HostSteps:
                     self.scratch = max(self.scratch, listed[0] * 8)
                 self.pointers.extend(step.pointers)
                 continue
-            address = builtins[step.builtin] if step.builtin else compiled.address_of(step, env)
+            name = "" if launch.variant is None else launch.variant.name
+            if step.builtin:
+                address = builtins[step.builtin]
+            elif name in step.others:
+                address = compiled.other_address(step, name)
+            else:
+                address = compiled.address_of(step, env)
             function = ffi.cast("mx_fn", address)
             kind = ON_CALLER if step.call is not None else 0
+            if not step.builtin and step.long is None and name not in step.others:
+                self._rows[step.number] = len(rows)
             if compiled.guard is not None and step.arguments and launch.extent:
+                self._rows.pop(step.number, None)
                 function = compiled.guard.entry(step, env, launch, threads)
                 kind = ON_CALLER
                 self._held.append(function)
@@ -136,3 +156,17 @@ class HostSteps:
         patches = [(n, slot) for n, slot in enumerate(self.pointers) if slot not in kept]
         self.patches = ffi.new("mx_patch[]", patches) if patches else ffi.NULL
         self.npatch = len(patches)
+        self._function = ffi.typeof("mx_fn")
+        self._ffi = ffi
+        if not compiled.kernels.are_final:
+            compiled.kernels.write_in(self)
+
+    def put(self, number: int, address: int) -> None:
+        """Let the step ``number`` run the code at ``address`` from now on, if it is in here.
+
+        The executor reads the address for each chunk, so some chunks of a step may be of one code
+        and some of the other, whose results are the same.
+        """
+        row = self._rows.get(number)
+        if row is not None:
+            self.steps[row].fn = self._ffi.cast(self._function, address)

@@ -8,12 +8,12 @@ to the logger ``maxlab.kernels``; where nobody has set up logging, to ``sys.stde
 
 from __future__ import annotations
 
-import logging
+import functools
 import struct
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,18 +22,29 @@ from maxlab.compiler.plan import Plan, Step
 from maxlab.errors import ExecutionError, Location
 from maxlab.opset.notes import BEGINS, INDEX, LEVELS, NAN, NOTES, VALUES
 
-LOGGER = logging.getLogger("maxlab.kernels")
-"""The logger of kernels' messages. The compilation decides which there are, so it lets all pass."""
-LOGGER.setLevel(1)
-logging.addLevelName(LEVELS["TRACE"], "TRACE")
-
 RECORD = 3 + VALUES
 ROOM = 1024
 """Records that one step may write between two readings; what is more is counted and lost."""
 WORDS = 2 + ROOM * RECORD
 """Words of the log of a step."""
 
+if TYPE_CHECKING:
+    import logging
+
 Array = np.ndarray[Any, Any]
+
+
+@functools.cache
+def logger() -> logging.Logger:
+    """The logger of kernels' messages. The compilation decides which there are, so it lets all
+    pass, unless somebody has set its level."""
+    import logging
+
+    made = logging.getLogger("maxlab.kernels")
+    if made.level == logging.NOTSET:
+        made.setLevel(1)
+    logging.addLevelName(LEVELS["TRACE"], "TRACE")
+    return made
 
 
 class KernelLog:
@@ -126,8 +137,11 @@ def _node(step: Step, number: int) -> str:
 
 
 def _say(level: int, text: str) -> None:
-    if LOGGER.hasHandlers():
-        LOGGER.log(level, "%s", text)
+    import logging
+
+    told = logger()
+    if told.hasHandlers():
+        told.log(level, "%s", text)
     else:
         sys.stderr.write(f"{logging.getLevelName(level)} {text}\n")
 
@@ -178,7 +192,7 @@ def nan_error(plan: Plan, step: Step, number: int, position: int) -> ExecutionEr
 
 
 __all__ = [
-    "LOGGER",
+    "logger",
     "ROOM",
     "WORDS",
     "KernelLog",

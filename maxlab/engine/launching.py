@@ -128,37 +128,63 @@ def _(formula: Blocks, env: Env, threads: int, runtime: Any) -> Launch:
 @host_launch.register
 def _(formula: Gemm, env: Env, threads: int, runtime: Any) -> Launch:
     m, n, k = (size.evaluate(env) for size in (formula.m, formula.n, formula.k))
-    tile = runtime.ffi.new("i64[2]")
-    runtime.products.mx_gemm_plan(m, n, k, threads, tile, tile + 1)
-    mb, nb = max(tile[0], 1), max(tile[1], 1)
-    extent = -(-m // mb) * -(-n // nb)
+    library, work = runtime.products, 2 * m * n * k
     if formula.dtype in HALVES:
-        scratch = runtime.products.mx_half_gemm_scratch(HALVES[formula.dtype], m, mb, nb)
-    else:
-        scratch = runtime.products.mx_gemm_scratch(m, n, k, mb, nb)
-    grain = max(extent, 1) if 2 * m * n * k < SMALL_PRODUCT else 1
-    return Launch((mb, nb), extent, grain, scratch)
+        tile = runtime.ffi.new("i64[2]")
+        library.mx_gemm_plan(m, n, k, threads, tile, tile + 1)
+        mb, nb = max(tile[0], 1), max(tile[1], 1)
+        scratch = library.mx_half_gemm_scratch(HALVES[formula.dtype], m, mb, nb)
+        extent = -(-m // mb) * -(-n // nb)
+        return Launch((mb, nb), extent, _grain_of_tiles(extent, work), scratch)
+    from maxlab.engine.product_variants import LEAST_WORK, PRODUCTS, tile_of
+    from maxlab.toolchain.variants import choose
+
+    choice = choose(PRODUCTS, (m, n, k, threads)) if work >= LEAST_WORK else None
+    variant = PRODUCTS.guess(n) if choice is None else choice.variant
+    mb, nb = tile_of(variant, m, n, threads)
+    extent = -(-m // mb) * -(-n // nb)
+    scratch, grain = library.mx_gemm_scratch(m, n, k, mb, nb), _grain_of_tiles(extent, work)
+    return Launch((mb, nb, *variant.data[2:]), extent, grain, scratch, 0, choice, variant)
+
+
+def _grain_of_tiles(extent: int, work: int) -> int:
+    return max(extent, 1) if work < SMALL_PRODUCT else 1
 
 
 @host_launch.register
 def _(formula: BatchedGemm, env: Env, threads: int, runtime: Any) -> Launch:
     m, n, k = (size.evaluate(env) for size in (formula.m, formula.n, formula.k))
     items = formula.items.evaluate(env)
+    cost = 2 * m * n * max(k, 1) // 16
+    grain, piece = grain_of(items, cost, threads), piece_of(items, cost)
     if formula.dtype in HALVES:
         scratch = runtime.products.mx_half_matmul_scratch(HALVES[formula.dtype], m, n, k)
-    else:
-        scratch = runtime.products.mx_matmul_scratch(m, n, k)
-    cost = 2 * m * n * max(k, 1) // 16
-    return Launch((), items, grain_of(items, cost, threads), scratch, piece_of(items, cost))
+        return Launch((), items, grain, scratch, piece)
+    from maxlab.engine.product_variants import BATCHED, LEAST_WORK, PACKED
+    from maxlab.toolchain.variants import choose
+
+    scratch = runtime.products.mx_matmul_scratch(m, n, k)
+    if not formula.rowwise:
+        return Launch((PACKED,), items, grain, scratch, piece)
+    is_worth = 2 * items * m * n * k >= LEAST_WORK
+    choice = choose(BATCHED, (items, m, n, k)) if is_worth else None
+    variant = BATCHED.variants((items, m, n, k))[0] if choice is None else choice.variant
+    return Launch(variant.data, items, grain, scratch, piece, choice, variant)
 
 
 @host_launch.register
 def _(formula: Attention, env: Env, threads: int, runtime: Any) -> Launch:
-    sizes = [size.evaluate(env) for size in formula.sizes]
-    block = runtime.ffi.new("i64 *")
-    extent = runtime.products.mx_attention_plan(*sizes, threads, block)
-    scratch = runtime.products.mx_attention_scratch(*sizes[2:], block[0])
-    return Launch((block[0],), extent, 1, scratch)
+    batch, heads, queries, *each = (size.evaluate(env) for size in formula.sizes)
+    case = batch * heads, queries, *each, threads
+    from maxlab.engine.attention_variants import ATTENTION, plan_of
+    from maxlab.toolchain.variants import choose
+
+    choice = choose(ATTENTION, case)
+    variant = choice.variant  # once: another thread may exchange it
+    plan = plan_of(variant, case)
+    scratch = runtime.products.mx_attention_scratch(*each, runtime.ffi.new("i64[3]", plan))
+    extent = batch * heads * -(-queries // plan[0]) if queries > 0 else 0
+    return Launch(plan, extent, 1, scratch, 0, choice, variant)
 
 
 # ---------------------------------------------------------------- on a GPU

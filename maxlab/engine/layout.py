@@ -85,6 +85,12 @@ def stage_slots(compiled: Compiled) -> list[list[Slot]]:
     return found
 
 
+def input_slots(plan: Plan) -> list[int]:
+    """The slot of each input; of those that no step reads, one behind all slots."""
+    known = {slot.index: slot.number for slot in plan.slots if slot.kind == "input"}
+    return [known.get(n, len(plan.slots)) for n in range(len(plan.facts.inputs))]
+
+
 def output_shape(output: OutputFacts, env: Mapping[str, int]) -> tuple[tuple[int, ...], int]:
     """The shape of ``output``, and its bytes.
 

@@ -12,9 +12,9 @@ from maxlab.compiler import Options
 from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Loaded
 from maxlab.engine.arguments import Arguments
+from maxlab.engine.dispatching import dispatch
 from maxlab.engine.executable import Executable, Variant
 from maxlab.engine.gpu_runs import GpuRun
-from maxlab.engine.guard import Guard
 from maxlab.engine.into import require_fitting
 from maxlab.engine.kernel_view import KernelView
 from maxlab.engine.model_habits import INSTEAD
@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # what CUDA's compilers need is imported where a model asks f
     from maxlab.engine.exporting import Exported
     from maxlab.engine.gpu_profiling import GpuProfiler
     from maxlab.engine.gpu_profiling import Mode as GpuMode
+    from maxlab.engine.guard import Guard
     from maxlab.engine.kept.manifest import Where
     from maxlab.files import AnyPath
 
@@ -75,6 +76,7 @@ class Model(trace.Displayed, AsModule, Whole):
         name: The name of its graph.
         compiled: The graph, its kernels and its plan.
         runner: What runs it.
+        run: The outputs for inputs in their order, in the least time.
         last_profile: The newest profile of it.
         revision: How often what views show of it has changed.
 
@@ -113,6 +115,7 @@ class Model(trace.Displayed, AsModule, Whole):
         self.name = compiled.plan.facts.name
         self.compiled = compiled
         self.runner = Runner(executable, arguments)
+        self.run = dispatch(self.runner)
         self._graph = graph
         self._read_graph = read_graph
         self._graph_revision: int = 0 if graph is None else graph.log.revision
@@ -209,7 +212,7 @@ class Model(trace.Displayed, AsModule, Whole):
         """
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return self.runner.run(args)
+        return self.run(args)
 
     def execute_into(self, into: Sequence[Tensor], *args: Any) -> None:
         """Lets the outputs for the inputs ``args`` be in the memory of ``into``, which kernels of
@@ -250,12 +253,11 @@ class Model(trace.Displayed, AsModule, Whole):
         Raises:
             InputTypeError: ML604, a missing, unknown or doubled input.
         """
-        runner = self.runner
-        if kwargs or len(args) != runner.arguments.count:
-            args = runner.arguments.bind(args, kwargs)
+        if kwargs or len(args) != self.runner.arguments.count:
+            args = self.runner.arguments.bind(args, kwargs)
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return runner.run(args)
+        return self.run(args)
 
     def bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in their order, of which ``kwargs`` are given by name.
@@ -274,7 +276,7 @@ class Model(trace.Displayed, AsModule, Whole):
         """The outputs, as somebody watches or records the runs."""
         start_ns = time.monotonic_ns()
         try:
-            made: list[Tensor] = self.runner.run(args) if record is None else record(self, args)
+            made: list[Tensor] = self.run(args) if record is None else record(self, args)
             return made
         finally:
             if tell is not None:
@@ -303,6 +305,7 @@ class Model(trace.Displayed, AsModule, Whole):
     def unbind(self) -> None:
         """Forget all programs: the next run is bound anew, to what `compiled` has then."""
         self.runner.adopt(self.runner.executable)
+        self.run = dispatch(self.runner)
 
     def programs_for(self, inputs: Sequence[Tensor]) -> list[Program]:
         """The programs of a run on ``inputs``, which is made when there are several."""
@@ -537,6 +540,7 @@ class Model(trace.Displayed, AsModule, Whole):
         theirs.chosen = {**own.chosen, **theirs.chosen}  # the steps are the same
         self.compiled = theirs.compiled
         self.runner.adopt(theirs)
+        self.run = dispatch(self.runner)
         self.last_profile = None
         self.revision += 1
 

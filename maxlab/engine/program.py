@@ -9,6 +9,7 @@ sizes, and the next one is bound for them, or found.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,7 @@ from maxlab.engine.host_steps import CONTROL, HostSteps, refused_steps
 from maxlab.engine.launching import device_launch, library_call
 from maxlab.engine.layout import (
     add_buffers,
+    input_slots,
     is_of_runtime,
     layout_arena,
     output_shape,
@@ -36,6 +38,7 @@ from maxlab.engine.layout import (
     stage_slots,
 )
 from maxlab.engine.observing import Observers
+from maxlab.engine.renewing import when_measured
 from maxlab.engine.segments import (
     ControlSegment,
     HostSegment,
@@ -75,7 +78,7 @@ class Program:
         segments: Its work.
         arenas: The memory of the slots that it is the first to use, on each device.
         outputs: The outputs that it is the first to write; ``rows`` are the same, for the dispatch.
-        inputs: Each input's number and slot; for those that no step reads, one behind all slots.
+        inputs: The slot of each input; of those that no step reads, one behind all slots.
         later: The next stage, by the sizes that this one computes.
         free: Frames that no run uses.
         direct: The one call of the executor that does all of its work, on tensors of the host; None
@@ -95,8 +98,7 @@ class Program:
         by_stage = stage_slots(compiled)
         mine = by_stage[stage]
         self.inherited = [s.number for slots in by_stage[:stage] for s in slots]
-        inputs = {s.index: s.number for s in plan.slots if s.kind == "input"}
-        self.inputs = [(n, inputs.get(n, len(plan.slots))) for n in range(len(plan.facts.inputs))]
+        self.inputs = input_slots(plan)
         self.outputs = self._outputs(mine)
         self.rows = [(one.slot, one.dtype, one.shape, one.nbytes) for one in self.outputs]
         self._refused = refused_steps(self.steps, env)
@@ -223,8 +225,8 @@ class Program:
         if before is not None:
             for number in self.inherited:
                 addresses[number] = before.addresses[number]
-        for number, slot in self.inputs:
-            addresses[slot] = inputs[number].address
+        for x, slot in zip(inputs, self.inputs, strict=True):
+            addresses[slot] = x.address
         frame.borrow(self.executable.blocks)
         for one in self.outputs:
             x = made[one.number] = tensor_on(one.stream, one.dtype, one.shape, one.nbytes)
@@ -382,7 +384,23 @@ class Program:
                 found = bound(self.executable, env, self.stage + 1)
                 kept = dict(list(self.later.items())[1 - MAX_LATER :])
                 self.later = {**kept, sizes: found}  # other threads may look at the old one
-            return found
+        self._renew_later(sizes, found)
+        return found
+
+    def _renew_later(self, sizes: tuple[int, ...], found: Program) -> None:
+        """Bind the stage ``found`` behind this one anew when its variants are measured."""
+        mine, old = weakref.ref(self), weakref.ref(found)
+
+        def renew() -> None:
+            program, later = mine(), old()
+            if program is None or later is None:
+                return
+            with program.executable.lock:
+                if program.later.get(sizes) is later:
+                    made = bound(program.executable, later.env, later.stage)
+                    program.later = {**program.later, sizes: made}
+
+        when_measured(found.launches, renew)
 
     def pieces(self) -> Iterator[tuple[Run, Step]]:
         """Runs of the program a step at a time, each with the step that it ends with. An op with

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TypeAlias
 
 from maxlab.engine.executable import Executable
 from maxlab.engine.program import Program, bound
+from maxlab.engine.renewing import when_measured
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 MOST = 64
@@ -21,7 +23,7 @@ class Programs(dict[Shapes, Program]):
         InputError: ML602 or ML603, sizes that the graph does not take.
     """
 
-    __slots__ = ("_executable", "_lock")
+    __slots__ = ("__weakref__", "_executable", "_lock")
 
     def __init__(self, executable: Executable) -> None:
         super().__init__()
@@ -39,7 +41,26 @@ class Programs(dict[Shapes, Program]):
             if len(self) >= MOST:
                 del self[next(iter(self))]
             self[shapes] = made
-            return made
+        mine, old = weakref.ref(self), weakref.ref(made)
+
+        def renew() -> None:
+            programs, program = mine(), old()
+            if programs is not None and program is not None:
+                programs.renew(shapes, program)
+
+        when_measured(made.launches, renew)
+        return made
+
+    def renew(self, shapes: Shapes, old: Program) -> None:
+        """Let runs that begin from now on take a new program in the place of ``old``, if that is
+        still there. Those that are going on end as they began."""
+        executable = self._executable
+        with self._lock:
+            if self.get(shapes) is not old:
+                return
+            with executable.lock:
+                made = bound(executable, old.env, 0)
+            self[shapes] = made
 
 
 __all__ = ["MOST", "Programs", "Shapes"]

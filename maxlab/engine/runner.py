@@ -51,7 +51,8 @@ class Runner:
         self.programs = Programs(executable)
 
     def run(self, args: Sequence[Any]) -> list[Tensor]:
-        """The outputs for the inputs ``args``: the dispatch.
+        """The outputs for the inputs ``args``, whatever they are; `dispatching` is for those that
+        are as usual.
 
         Raises:
             InputError: Inputs that the model does not take.
@@ -69,8 +70,8 @@ class Runner:
         except IndexError:
             frame = program.new_frame()
         addresses = frame.addresses
-        for number, slot in program.inputs:
-            addresses[slot] = tensors[number].address
+        for x, slot in zip(tensors, program.inputs, strict=True):
+            addresses[slot] = x.address
         outputs = Outputs()
         for slot, dtype, shape, nbytes in program.rows:
             made = host_tensor(dtype, shape, nbytes)
@@ -108,8 +109,8 @@ class Runner:
         except IndexError:
             frame = program.new_frame()
         addresses = frame.addresses
-        for number, slot in program.inputs:
-            addresses[slot] = tensors[number].address
+        for x, slot in zip(tensors, program.inputs, strict=True):
+            addresses[slot] = x.address
         for (slot, _, _, _), x in zip(rows, into, strict=True):
             addresses[slot] = x.address
         code = direct(frame.call)

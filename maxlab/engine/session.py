@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,6 @@ from maxlab.driver.accelerator import accelerators_of
 from maxlab.driver.device import device_named
 from maxlab.engine.executable import Executable
 from maxlab.engine.front_loader import LOADER
-from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
 from maxlab.engine.kept.trusting import require_digest, require_trust
 from maxlab.engine.loading import devices_of, with_kernels
 from maxlab.engine.model import LIVE, Model
@@ -48,10 +48,24 @@ from maxlab.ir import DeviceRef
 from maxlab.opset import lookup
 from maxlab.opset.custom import trust
 from maxlab.toolchain import ended_with_its_caller, runtime, runtime_ahead
-from maxlab.toolchain.child import Child
 
 if TYPE_CHECKING:
+    from maxlab.engine.guard import Guard, Guarding
     from maxlab.engine.kept.archive import Archive
+    from maxlab.toolchain.child import Child
+
+
+def _guard_of(given: Any) -> Guard | None:
+    """As ``guard.guard_of``, which is imported where kernels are guarded.
+
+    Raises:
+        ArgumentTypeError: ML775, it is no bool and no ``Guard``.
+    """
+    if given is False:
+        return None
+    from maxlab.engine.guard import guard_of
+
+    return guard_of(given)
 
 
 class InferenceSession(Whole):
@@ -164,9 +178,21 @@ class InferenceSession(Whole):
         chosen = config().num_threads if num_threads is None else int(num_threads)
         self.num_threads = chosen
         self._gpu_profiling = GPUProfilingMode.OFF
-        self.beside = Child()  # guarded kernels of all models run there, one at a time
         self._options: dict[str, Any] = {}  # what models are compiled with, by OF_SESSION
         runtime_ahead()
+
+    @functools.cached_property
+    def beside(self) -> Child:
+        """The process in which guarded kernels of all models run, one at a time."""
+        from maxlab.toolchain.child import Child
+
+        return Child()
+
+    def _guarding(self, guard: Guard, compiled: Compiled) -> Guarding:
+        """The runner of the kernels of users in ``compiled`` in another process."""
+        from maxlab.engine.guard import Guarding
+
+        return Guarding(guard, self.beside, compiled)
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self._devices))
@@ -324,7 +350,7 @@ class InferenceSession(Whole):
                 of GPUs are.
             ArgumentTypeError: ML775, ``guard`` is no bool and no ``Guard``.
         """
-        guarding = guard_of(guard)
+        guarding = _guard_of(guard)
         chosen = options if options is not None else Options()
         if not isinstance(chosen, Options):
             raise ArgumentTypeError(
@@ -373,6 +399,8 @@ class InferenceSession(Whole):
         function = with_kernels(graph, [custom_extensions, custom_ops_path, self._kernel_library])
         devices = devices_of(function, self._devices)
         if guarding is not None:
+            from maxlab.engine.guard import require_guardable
+
             require_guardable(function)
         with (
             progress.working(f"load {graph.name}"),
@@ -387,7 +415,7 @@ class InferenceSession(Whole):
                 runtime_ahead(products=True)
             compiled = cached.load(function, chosen)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
-                compiled.guard = Guarding(guarding, self.beside, compiled)
+                compiled.guard = self._guarding(guarding, compiled)
             own_weights = graph.kept_weights
             if own_weights:  # what is not given is what the document of the graph keeps
                 registry = ChainMap(dict(registry), own_weights)

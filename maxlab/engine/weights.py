@@ -17,7 +17,7 @@ from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
 from maxlab.driver import CPU, Device, Tensor
-from maxlab.driver.mapped import LOST, FileMemory
+from maxlab.driver.mapped import LOST, FileMemory, let_go
 from maxlab.engine.file_watch import Watch
 from maxlab.engine.layout import room_on
 from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
@@ -248,6 +248,11 @@ def prepare(
         for (slot, _, _), made_now in zip(rows, _pack(rows, runtime, threads, home), strict=True):
             prepared.addresses[slot.number] = made_now.address
             prepared.keep.append(made_now)
+    packed_from = {slot.packing.source for slot in slots if slot.packing is not None}
+    sources = [owners[number] for number in packed_from if number in owners]  # not kept packed
+    let_go(  # what lies in files is not held twice; rows that are read come back
+        (x.address, x.num_elements * x.element_size) for x in sources if isinstance(x, Tensor)
+    )
     for number in passing:
         del prepared.addresses[number]
     if watch is not None:  # all that was packed or copied came from files as they were

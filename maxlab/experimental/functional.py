@@ -184,6 +184,6 @@ else:
     def __getattr__(name: str) -> object:
         """The other functions of ``graph.ops``, by names of NumPy and PyTorch; the error for a name
         that is not there."""
-        if not name.startswith("_") and name in vars(ops) and name not in _WITHOUT:
+        if not name.startswith("_") and name in dir(ops) and name not in _WITHOUT:
             return getattr(_all, name)
         raise missing("functional", name, __all__, elsewhere.INSTEAD)

@@ -125,7 +125,7 @@ class Program:
         self.model, self.fixed, self.free = model, fixed, free
         now = places_of(trace, nodes)
         self._places = [now[id(node)] for node in nodes]
-        self._run = model.runner.run
+        self._run = model.run
 
 
 class _Free:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import maxlab.opset.table  # noqa: F401 - declares every op
 from maxlab.graph import dim, ops, shape
 from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
 from maxlab.graph.graph import Graph

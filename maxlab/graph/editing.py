@@ -45,8 +45,9 @@ from maxlab.opset.attributes import wrong_attributes
 
 OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
     name: function
-    for name, function in vars(ops).items()
-    if isinstance(function, FunctionType) and function.__module__.startswith(ops.__name__ + ".")
+    for name in dir(ops)
+    if isinstance(function := getattr(ops, name), FunctionType)
+    and function.__module__.startswith(ops.__name__ + ".")
 }
 """The functions of ``ops`` by name."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import signal
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -46,6 +45,8 @@ def is_foreign(error: BaseException) -> bool:
 
 def _is_of_a_handler(error: Exception) -> bool:
     """Whether a signal handler of the user raised ``error``, between any two steps of ours."""
+    import traceback
+
     handlers = (signal.getsignal(number) for number in signal.valid_signals())
     codes = {getattr(handler, "__code__", None) for handler in handlers}
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))

@@ -31,30 +31,25 @@ from maxlab.errors import (
     MaxlabError,
     NoGraphError,
     elsewhere,
-    shown,
     unlisted,
     untrained,
 )
 from maxlab.graph import ops
-from maxlab.graph.build import (
-    as_name,
-    as_tensor,
-    staged,
-)
+from maxlab.graph.arguments import add_inputs, libraries, refuse_mlir
+from maxlab.graph.build import as_name, as_tensor, staged
 from maxlab.graph.chains import DeviceChains
 from maxlab.graph.control_flow import closed, traced
-from maxlab.graph.files import UNNAMED, functions_of, read_function, unknown_graph
+from maxlab.graph.files import UNNAMED, functions_of, read_function
 from maxlab.graph.foreign import users_own
 from maxlab.graph.inlining import Calls, may_call
 from maxlab.graph.instead import INSTEAD
 from maxlab.graph.journal import Noted
-from maxlab.graph.kernel_library import KernelLibrary, gathered
+from maxlab.graph.kernel_library import KernelLibrary
 from maxlab.graph.known import dim_names, known_data, known_dim
-from maxlab.graph.operands import data_of, is_array, plain
+from maxlab.graph.operands import data_of, plain
 from maxlab.graph.outputs import Inputs, as_outputs, listed, one_by_one, warn_replaced
-from maxlab.graph.parameters import MADE, callable_with, no_such_argument, parameter_names
+from maxlab.graph.parameters import callable_with, no_such_argument, parameter_names
 from maxlab.graph.regions import Region
-from maxlab.graph.shelf import Shelf
 from maxlab.graph.signing import remember
 from maxlab.graph.value import TensorValue, TensorValueLike, Value, _ChainValue, wrap
 from maxlab.graph.weight import Weight
@@ -74,7 +69,7 @@ from maxlab.ir import (
 )
 from maxlab.ir.cells import latest_run
 from maxlab.ir.printer import generic, pretty
-from maxlab.opset import OPSET, is_weight, lookup, operations
+from maxlab.opset import OPSET, OpDef, is_weight, lookup, operations
 from maxlab.opset.builder import SCOPE_TYPES, current, enter, leave
 from maxlab.opset.effects import devices_of
 
@@ -86,7 +81,7 @@ if TYPE_CHECKING:
     from maxlab.ir.edit_log import Log
     from maxlab.opset.declared import Declaration
 
-_ROWS = {name.removeprefix("mo."): row for name, row in OPSET.items()}
+_ROWS: dict[str, OpDef] = {}  # of ops that were made, without ``mo.``
 
 LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
 """The graphs of this process that are still referenced, for the notebook's list."""
@@ -163,7 +158,7 @@ class Graph(trace.Displayed):
         module: Any = None,
         **kwargs: Any,
     ) -> None:
-        _refuse_mlir(context, module)
+        refuse_mlir(context, module)
         name = as_name("the name of a graph", name)
         notes: Notes | None = None
         if isinstance(path, Function):  # one of several that were read together
@@ -184,13 +179,13 @@ class Graph(trace.Displayed):
         self._depth = 0
         self._notes: Notes | None = None
         self._parent: Graph | None = None
-        self._kernel_library = _libraries(custom_extensions, kernel_library)
+        self._kernel_library = libraries(custom_extensions, kernel_library)
         if path is not None:
             self._chains.read(function)
         else:
             if forward is None and kwargs:
                 raise no_such_argument(sorted(kwargs))
-            _add_inputs(function, input_types)
+            add_inputs(function, input_types)
         self._inputs: list[Value] = Inputs(wrap(v) for v in function.inputs)
         self._input_names = parameter_names(forward, len(self._inputs))
         if notes is not None:
@@ -327,7 +322,9 @@ class Graph(trace.Displayed):
             [Dim('n')]
         """
         writer = self._writer
-        row = _ROWS.get(name) or lookup(f"mo.{name}")
+        row = _ROWS.get(name)
+        if row is None:
+            row = _ROWS[name] = lookup(f"mo.{name}")
         values = writer.owned(operands)
         if attrs:
             attrs = {key: plain(value) for key, value in attrs.items()}
@@ -940,31 +937,6 @@ def trial() -> Graph:
     return made
 
 
-def graph_of(text: str, where: str) -> Graph:
-    """The graph of ``text``, a document or a graph in generic form; ``where`` is the place of the
-    text in messages.
-
-    Raises:
-        ParseError: The text has no graph.
-        ArgumentError: ML366, it has several.
-    """
-    found = functions_of(text, where)
-    if len(found) != 1:
-        raise unknown_graph(where, "", [function.name for function, _ in found])
-    ((function, notes),) = found
-    made = Graph(path=function)
-    if notes is not None:
-        made._know(notes)
-    return made
-
-
-def graph_with(function: Function, notes: Notes) -> Graph:
-    """The graph that ``function`` is, which is well formed, with ``notes`` beside it."""
-    made = Graph(path=function)
-    made._know(notes)
-    return made
-
-
 def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]) -> Graph:
     """The graph of ``text``, which a file could hold: what a copy or a pickle is made by."""
     found, notes = next(one for one in functions_of(text, name) if one[0].name == name)
@@ -977,44 +949,3 @@ def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]
 elsewhere(Graph, "graph", INSTEAD)
 untrained(Graph, "graph", (*NO_GRADIENTS, "train"))
 unlisted(Graph, "graph", "graph.function.ops is a list of its operations; print(graph) shows them")
-
-
-def _refuse_mlir(context: Any, module: Any) -> None:
-    """Raises if a graph is given objects of MLIR."""
-    if context is not None or not (module is None or isinstance(module, Shelf)):
-        what = "a context" if context is not None else f"module={module!r}"
-        raise GraphError(
-            "ML319",
-            f"a graph takes no MLIR objects, got {what}",
-            fix="leave context= out: types and places are equal wherever they are made"
-            if context is not None
-            else "pass a maxlab.graph.Module",
-        )
-
-
-def _libraries(custom_extensions: Any, kernel_library: Any) -> KernelLibrary:
-    """One library of all kernels that a graph is given."""
-    found = gathered(custom_extensions)
-    if kernel_library is None:
-        return found
-    return gathered([kernel_library, found] if len(found) > 0 else kernel_library)
-
-
-def _add_inputs(function: Function, input_types: Any) -> None:
-    """Adds an input of each type to ``function``."""
-    if isinstance(input_types, Type):
-        raise ArgumentTypeError(
-            "ML320",
-            f"input_types is {input_types}, expected a list of types",
-            at=user_location(),
-            fix=f"write a list: {MADE}",
-        )
-    for type in input_types:
-        if not isinstance(type, Type):
-            like = "array.dtype, array.shape" if is_array(type) else "dtype, shape"
-            raise ArgumentTypeError(
-                "ML320",
-                f"an input type is {shown(type)}, expected a TensorType or BufferType",
-                fix=f"write TensorType({like})",
-            )
-        function.add_input(type)

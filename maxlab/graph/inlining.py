@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from maxlab.errors import ArgumentError, Location
 from maxlab.graph.calling import holding, joined
 from maxlab.graph.chains import DeviceChains
+from maxlab.graph.flowing import substituted
 from maxlab.graph.value import Value, wrap
 from maxlab.graph.weight_table import WeightTable
 from maxlab.graph.writer import Writer
 from maxlab.ir import Block, Call, DeviceRef, Function, Op
 from maxlab.ir import Value as IrValue
 from maxlab.ir.edit import Edit
+from maxlab.ir.poly import Poly
+from maxlab.ir.types import Typed
 from maxlab.opset import is_chain, is_weight, lookup, role_of
 from maxlab.opset.builder import SCOPE_TYPES
+from maxlab.opset.dynamic import late_dims, named_dims
+
+_NO_DIMS: Mapping[str, Poly] = MappingProxyType({})
 
 
 class Callee(Protocol):
@@ -175,6 +183,7 @@ class Calls:
         label = label or graph.name
         values = writer.owned(arguments)
         _match(graph.name, body, values)
+        dims = self._own_dims(body)
         self._adopt_scope_types(graph, label)
         env: dict[IrValue, IrValue] = dict(zip(body.inputs, values, strict=True))
         places: dict[IrValue, DeviceRef] = {}
@@ -200,7 +209,7 @@ class Calls:
                 weights[op.attrs["name"]] = weight.op.attrs["name"]
                 made: Sequence[IrValue] = [writer.reached(weight)]
             else:
-                made = self._inline(op, [env[v] for v in op.operands], label, ids).results
+                made = self._inline(op, [env[v] for v in op.operands], label, ids, dims).results
             env.update(zip(op.results, made, strict=True))
             if made and made[-1].op is not None:
                 self._chains.follow(made[-1].op, places)
@@ -214,9 +223,38 @@ class Calls:
             found = next((o.result for o in known if is_weight(o) and o.attrs == op.attrs), None)
         return self._inline(op, [], label, {}).result if found is None else found
 
-    def _inline(self, op: Op, operands: Sequence[IrValue], label: str, ids: dict[str, str]) -> Op:
+    def _own_dims(self, body: Function) -> dict[str, Poly]:
+        """New names for dims of ``body`` that only a run tells, where this function has such names
+        already: each call has sizes of its own. What goes in or out keeps its names.
+        """
+        names = late_dims(body)
+        for value in (*body.inputs, *body.ops[-1].operands):
+            if names and isinstance(value.type, Typed):
+                told = {name for size in value.type.sizes for name in size.symbols()}
+                names = {name: ops for name, ops in names.items() if name not in told}
+        if not names:
+            return {}
+        known = set(self._writer.function.parameters)
+        for op in self._writer.function.ops:
+            known |= named_dims(op)
+        found: dict[str, Poly] = {}
+        for name in names:
+            if name in known:
+                new = next(made for n in count(2) if (made := f"{name}_{n}") not in known)
+                known.add(new)
+                found[name] = Poly.symbol(new)
+        return found
+
+    def _inline(
+        self,
+        op: Op,
+        operands: Sequence[IrValue],
+        label: str,
+        ids: dict[str, str],
+        dims: Mapping[str, Poly] = _NO_DIMS,
+    ) -> Op:
         """A copy of ``op``, an op of a subgraph; ``ids`` gets the new ids of it, and of what stands
-        in its regions.
+        in its regions. It has ``dims`` for those of these names.
 
         The copy keeps the place where the user wrote it; its scope is that of the call, then
         ``label``, then its own.
@@ -229,6 +267,7 @@ class Calls:
             ids,
             lambda own: joined(scope, label, own),
             location,
+            dims,
         )
         self._writer.insert(copy)
         return copy
@@ -249,6 +288,7 @@ def copy_of(
     ids: dict[str, str],
     scope: Callable[[str], str],
     location: Location | None = None,
+    dims: Mapping[str, Poly] = _NO_DIMS,
 ) -> Op:
     """A copy of ``op`` for ``function``, that stands in no block yet, with all of its regions.
 
@@ -259,12 +299,17 @@ def copy_of(
         ids: Gets the id of the copy, and of those inside of it, by the ids of the originals.
         scope: The scope of a copy, by that of its original.
         location: The place of what has none.
+        dims: The dims that the copy has for those of these names.
     """
+    types, attrs = [r.type for r in op.results], op.attrs
+    if dims:
+        types = [substituted(type, dims) for type in types]
+        attrs = {name: substituted(value, dims) for name, value in attrs.items()}
     copy = function.create(
         op.name,
         operands,
-        [r.type for r in op.results],
-        op.attrs,
+        types,
+        attrs,
         loc=op.loc or location,
         scope=scope(op.scope),
     )
@@ -275,10 +320,11 @@ def copy_of(
         inner = Block()
         env: dict[IrValue, IrValue] = {}
         for arg in region.args:
-            env[arg] = inner.add_argument(f"b{function.fresh()}", arg.type, arg.name)
+            type = substituted(arg.type, dims) if dims else arg.type
+            env[arg] = inner.add_argument(f"b{function.fresh()}", type, arg.name)
         for old_op in region.ops:
             given = [env[v] for v in old_op.operands]
-            twin = copy_of(old_op, function, given, ids, scope, location)
+            twin = copy_of(old_op, function, given, ids, scope, location, dims)
             inner.append(twin)
             env.update(zip(old_op.results, twin.results, strict=True))
         copy.add_region(inner)

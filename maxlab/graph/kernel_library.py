@@ -3,7 +3,6 @@ or texts."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -343,6 +342,7 @@ class KernelLibrary:
                 else "the library has no ops to write",
                 fix=f"write library.package({place.stem + PACKAGE!r}), once there are ops in it",
             )
+        import json
         import zipfile
 
         texts: dict[str, list[str]] = {}
@@ -422,6 +422,8 @@ def _text_of(path: Path) -> str:
 
 def _unpacked(place: Path) -> list[tuple[str, str]]:
     """The texts in an archive, which are read in memory: nothing is unpacked on the disk."""
+    import json
+
     from maxlab.zipped import Zipped
 
     try:

@@ -138,6 +138,16 @@ class ShardingStrategy:
 
         return ShardingStrategy(num_devices, "stacked_qkv", cut)
 
+    @staticmethod
+    @placed
+    def expert_parallel(num_devices: int) -> ShardingStrategy:
+        """Shards of a mixture of experts that have some of the experts, whole; see ``nn.moe.MoE``.
+        Of other weights every shard has the whole.
+        """
+        return ShardingStrategy(
+            num_devices, "expert_parallel", ShardingStrategy.replicate(num_devices).cut
+        )
+
     @property
     def is_rowwise(self) -> bool:
         """Whether shards are rows."""
@@ -152,6 +162,11 @@ class ShardingStrategy:
     def is_replicate(self) -> bool:
         """Whether every shard is the whole weight."""
         return self.name == "replicate"
+
+    @property
+    def is_expert_parallel(self) -> bool:
+        """Whether shards have some of the experts."""
+        return self.name == "expert_parallel"
 
     @property
     def is_head_aware_colwise(self) -> bool:

@@ -17,10 +17,11 @@ from typing import (
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, ArgumentTypeError, shown
+from maxlab.errors import ArgumentTypeError
 from maxlab.graph import refusals
 from maxlab.graph.methods import Methods, target_of
 from maxlab.graph.operands import is_array, no_tensor
+from maxlab.graph.operators import Operators, do
 from maxlab.graph.staged import staged
 from maxlab.graph.synonyms import several
 from maxlab.habits import fitting
@@ -40,18 +41,11 @@ from maxlab.ir import (
     user_location,
 )
 from maxlab.ir import Value as IrValue
-from maxlab.opset.builder import builder, current, one
+from maxlab.opset.builder import builder, one
 
 
 def _do(name: str, *args: Any, **kwargs: Any) -> TensorValue:
-    """The result of the function ``name`` of ``graph.ops`` on ``args``, in the builder in use."""
-    b = current(*args)
-    if b is None:
-        for x in args:
-            if isinstance(x, TensorValue):
-                x._ir()  # a weight that has no graph says so, before an op that it meets does
-        b = builder(what=f"ops.{name}")
-    made: TensorValue = getattr(b.ops, name)(*args, **kwargs)
+    made: TensorValue = do(name, *args, **kwargs)
     return made
 
 
@@ -292,7 +286,7 @@ class BufferValue(Value):
         _do("buffer_store_slice", self, value, index)
 
 
-class TensorValue(Value, Methods):
+class TensorValue(Value, Methods, Operators["TensorValue", TensorValueLike]):
     """An immutable tensor inside a graph. Operators and methods add ops to the graph that is being
     built.
 
@@ -501,126 +495,6 @@ class TensorValue(Value, Methods):
     def __contains__(self, item: object) -> NoReturn:
         raise _no_truth("`in` on a tensor of the graph")
 
-    # ------------------------------------------------------------ operators
-    def __add__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("add", self, rhs)
-
-    def __radd__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("add", lhs, self)
-
-    def __sub__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("sub", self, rhs)
-
-    def __rsub__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("sub", lhs, self)
-
-    def __mul__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("mul", self, rhs)
-
-    def __rmul__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("mul", lhs, self)
-
-    def __truediv__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("div", self, rhs)
-
-    def __rtruediv__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("div", lhs, self)
-
-    def __floordiv__(self, rhs: TensorValueLike) -> TensorValue:
-        return _floordiv(self, rhs)
-
-    def __rfloordiv__(self, lhs: TensorValueLike) -> TensorValue:
-        return _floordiv(lhs, self)
-
-    def __mod__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("mod", self, rhs)
-
-    def __rmod__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("mod", lhs, self)
-
-    def __divmod__(self, rhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
-        return _divmod(self, rhs)
-
-    def __rdivmod__(self, lhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
-        return _divmod(lhs, self)
-
-    def __pow__(self, rhs: TensorValueLike, modulo: TensorValueLike | None = None) -> TensorValue:
-        if isinstance(rhs, int) and rhs < 0 and self.dtype.is_integral():
-            raise refusals.no_reciprocal(rhs, self.dtype)
-        made = _do("pow", self, rhs)
-        return made if modulo is None else _do("mod", made, modulo)
-
-    def __rpow__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("pow", lhs, self)
-
-    def __matmul__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("matmul", self, rhs)
-
-    def __rmatmul__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("matmul", lhs, self)
-
-    def __neg__(self) -> TensorValue:
-        return _do("negate", self)
-
-    def __pos__(self) -> TensorValue:
-        return self
-
-    def __abs__(self) -> TensorValue:
-        return _do("abs", self)
-
-    def __round__(self, ndigits: int | None = None) -> TensorValue:
-        if ndigits is not None and not (isinstance(ndigits, int) and ndigits == 0):
-            digits = shown(ndigits)
-            raise ArgumentError(
-                "ML328",
-                f"round() of a tensor takes no digits, got {digits}",
-                at=user_location(),
-                fix=f"write round(x * 10**{digits}) / 10**{digits}",
-            )
-        return _do("round", self)
-
-    def __invert__(self) -> TensorValue:
-        return _do("logical_not", self)
-
-    def __and__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("logical_and", self, rhs)
-
-    def __rand__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("logical_and", lhs, self)
-
-    def __or__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("logical_or", self, rhs)
-
-    def __ror__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("logical_or", lhs, self)
-
-    def __xor__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("logical_xor", self, rhs)
-
-    def __rxor__(self, lhs: TensorValueLike) -> TensorValue:
-        return _do("logical_xor", lhs, self)
-
-    def __eq__(self, rhs: TensorValueLike | None) -> Any:  # type: ignore[override]
-        return False if rhs is None else _do("equal", self, rhs)
-
-    def __ne__(self, rhs: TensorValueLike | None) -> Any:  # type: ignore[override]
-        return True if rhs is None else _do("not_equal", self, rhs)
-
-    def __gt__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("greater", self, rhs)
-
-    def __ge__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("greater_equal", self, rhs)
-
-    def __lt__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("greater", rhs, self)
-
-    def __le__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("greater_equal", rhs, self)
-
-    def __hash__(self) -> int:
-        raise refusals.no_key()
-
     def __bool__(self) -> NoReturn:
         raise _no_truth("the truth of a tensor of the graph")
 
@@ -657,17 +531,6 @@ def _no_truth(what: str) -> ArgumentTypeError:
         at=user_location(),
         fix="choose between values with ops.where(condition, x, y); Python may compare dims",
     )
-
-
-def _floordiv(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
-    made: TensorValue = builder(lhs, rhs, what="//").ops.elementwise.floordiv(lhs, rhs)
-    return made
-
-
-def _divmod(lhs: TensorValueLike, rhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
-    both = builder(lhs, rhs, what="divmod").ops.elementwise.divmod(lhs, rhs)
-    quotient, remainder = both
-    return quotient, remainder
 
 
 @staged

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from maxlab.errors import InputError
 from maxlab.interfaces import fields
 from maxlab.interfaces.batches import BATCH, PipelineInputs
 from maxlab.interfaces.contexts import BaseContext
@@ -16,9 +17,13 @@ from maxlab.interfaces.outputs import STATUS, GenerationStatus
 from maxlab.interfaces.requests import ID, Request, RequestID
 from maxlab.interfaces.sampling import PARAMS, SamplingParams
 from maxlab.interfaces.showing import Shown
+from maxlab.interfaces.waves import wav
 
 MOST_CHARACTERS = 4096
 """The longest text that a request for speech takes."""
+
+MOST_RATE = 2**31
+"""A WAV file has a number of 32 bits for its bytes in a second, which are two a sample."""
 
 AudioGenerationContextType = TypeVar("AudioGenerationContextType", bound=BaseContext)
 
@@ -81,6 +86,11 @@ class AudioGenerationRequest(Request):
     def __post_init__(self) -> None:
         super().__post_init__()
         fields.check(self, _REQUEST)
+
+    @property
+    def assistant_message(self) -> str | None:
+        """The text that the answer of the assistant begins with, if the request has one."""
+        return self._assistant_message_override
 
 
 @dataclass(frozen=True)
@@ -207,6 +217,37 @@ class AudioGenerationOutput(Shown, msgspec.Struct, tag=True, omit_defaults=True,
     def is_done(self) -> bool:
         """Whether the generation has ended."""
         return self.final_status.is_done
+
+    def to_wav(self) -> bytes:
+        """The samples as a WAV file: one channel of 16-bit samples.
+
+        Samples beyond -1 and 1 are written as these, and those that are no number as 0.
+
+        Raises:
+            InputError: ML195 (a ValueError), ``metadata`` has no sample rate, or a larger one than
+                such a file can say; or the samples are not of shape [samples].
+
+        Example:
+            >>> sound = AudioGenerationOutput(
+            ...     GenerationStatus.END_OF_SEQUENCE, 1, np.zeros(800, np.float32),
+            ...     metadata=AudioGenerationMetadata(sample_rate=8000))
+            >>> sound.to_wav()[:4]
+            b'RIFF'
+        """
+        rate, shape = self.metadata.sample_rate, self.audio_data.shape
+        if rate is None or rate >= MOST_RATE:
+            raise InputError(
+                "ML195",
+                f"a sample rate from 1 to {MOST_RATE - 1} Hz expected ≠ {rate} given",
+                fix="set sample_rate of the metadata",
+            )
+        if len(shape) != 1:
+            raise InputError(
+                "ML195",
+                f"samples of shape [samples] expected ≠ {list(shape)} given",
+                fix="give one channel at a time",
+            )
+        return wav(self.audio_data, rate)
 
 
 fields.declare(AudioGenerationRequest, _REQUEST)

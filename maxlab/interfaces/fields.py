@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -203,9 +204,14 @@ def mapped(of_key: Rule, of_value: Rule) -> Rule:
     def rule(field: str, value: Any) -> None:
         if not isinstance(value, dict):
             raise wrong_type(field, value, "a dict")
+        of_keys = f"a key of {field}"
         for key, one in value.items():
-            of_key(f"a key of {field}", key)
-            of_value(f"{field}[{shown(key, 20)}]", one)
+            of_key(of_keys, key)
+            try:
+                of_value(field, one)
+            except (InputError, InputTypeError):  # only now is its name needed
+                of_value(f"{field}[{shown(key, 20)}]", one)
+                raise
 
     return _ranged(rule, "dict")
 
@@ -280,14 +286,20 @@ def refuse_unread(value: object, read: Collection[str]) -> None:
 _NOTHING = object()
 
 
+@cache  # reading annotations takes a millisecond, and a scheduler asks for every step
+def _defaults_of_struct(kind: type[msgspec.Struct]) -> dict[str, object]:
+    """The public fields of a struct with their defaults."""
+    return {
+        one.name: _NOTHING if one.default is msgspec.NODEFAULT else one.default
+        for one in msgspec.structs.fields(kind)
+        if not one.name.startswith("_")
+    }
+
+
 def _defaults(value: object) -> dict[str, object]:
     """The fields of ``value`` with their defaults; of a struct, its public ones."""
     if isinstance(value, msgspec.Struct):
-        return {
-            one.name: _NOTHING if one.default is msgspec.NODEFAULT else one.default
-            for one in msgspec.structs.fields(value)
-            if not one.name.startswith("_")
-        }
+        return _defaults_of_struct(type(value))
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise wrong_type("refuse_unread", value, "an object of a dataclass or a struct")
     return {

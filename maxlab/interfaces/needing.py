@@ -1,4 +1,4 @@
-"""The error for a package of the extra ``llm`` that is not installed."""
+"""The error for a package of an extra that is not installed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from maxlab.errors import MissingPackageError
 
 
 @contextmanager
-def needed_by(what: str, package: str) -> Iterator[None]:
+def needed_by(what: str, package: str, extra: str = "llm") -> Iterator[None]:
     """Names the package where an import inside fails.
 
     Args:
         what: Who needs it, such as ``"a tokenizer"``.
         package: Its name on PyPI.
+        extra: The extra of maxlab that has it.
 
     Raises:
         MissingPackageError: ML979, it is not installed (an ImportError).
@@ -26,7 +27,7 @@ def needed_by(what: str, package: str) -> Iterator[None]:
             "ML979",
             f"{what} needs the package {package}, which is not installed",
             why=[str(error)],
-            fix='pip install "maxlab[llm]"',
+            fix=f'pip install "maxlab[{extra}]"',
         ) from error
 
 

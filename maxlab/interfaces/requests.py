@@ -38,6 +38,9 @@ class RequestID:
     def __str__(self) -> str:
         return self.value
 
+    def __hash__(self) -> int:
+        return hash(self.value)  # of the string, which keeps it
+
 
 ID = fields.instance(RequestID, name="a RequestID")
 """The rule of a field that names a request."""

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from maxlab.ir.constants import Constant, HostCall
-    from maxlab.ir.core import (
-        Block,
-        Call,
-        Function,
-        Op,
-        Value,
-        copied,
-        symbols_of,
-        walk,
-    )
+    from maxlab.ir.core import Block, Op, Value, copied, walk
     from maxlab.ir.dims import (
         POC,
         AlgebraicDim,
@@ -34,6 +25,7 @@ if TYPE_CHECKING:
         parse_dim,
     )
     from maxlab.ir.edit_log import Log, Rewrite, apply, at_revision, listen, touched
+    from maxlab.ir.function import Call, Function, symbols_of
     from maxlab.ir.poly import Poly
     from maxlab.ir.rewriting import Rewriting
     from maxlab.ir.source import Scopes, location_of, user_frame, user_location
@@ -103,8 +95,10 @@ if not TYPE_CHECKING:
         """The object of this name, imported now."""
         if name in ("Constant", "HostCall"):
             from maxlab.ir import constants as place
-        elif name in ("Block", "Call", "Function", "Op", "Value", "copied", "symbols_of", "walk"):
+        elif name in ("Block", "Op", "Value", "copied", "walk"):
             from maxlab.ir import core as place
+        elif name in ("Call", "Function", "symbols_of"):
+            from maxlab.ir import function as place
         elif name in (
             "POC",
             "AlgebraicDim",

@@ -12,8 +12,8 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import GraphError, MaxlabError
 from maxlab.ir.constants import Constant, HostCall
-from maxlab.ir.core import Call
 from maxlab.ir.dims import Dim, Shape, mlir_text
+from maxlab.ir.function import Call
 from maxlab.ir.types import ConvInputLayout, DeviceRef, FilterLayout, HandleType, OpaqueType, Type
 
 MLIR_ELEMENT: dict[DType, str] = {

@@ -39,7 +39,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from maxlab.errors import GraphError
-from maxlab.ir.core import Block, Function, Op, Value
+from maxlab.ir.core import Block, Op, Value
 from maxlab.ir.edit import (
     FUNCTION,
     OWN,
@@ -64,6 +64,7 @@ from maxlab.ir.edit import (
 )
 from maxlab.ir.edit_apply import count_uses, fits, perform
 from maxlab.ir.edit_objects import Objects, attached, op_data, source_data, value_data
+from maxlab.ir.function import Function
 from maxlab.ir.listening import ABSENT, Attr, Source
 from maxlab.ir.types import Type
 

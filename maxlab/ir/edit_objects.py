@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maxlab.ir.core import Block, Function, Op, Value, walk
+from maxlab.ir.core import Block, Op, Value, walk
 from maxlab.ir.edit import OWN, BlockData, BlockId, OpData, SourceData, ValueData
+from maxlab.ir.function import Function
 from maxlab.ir.listening import Source
 
 

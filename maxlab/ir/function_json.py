@@ -32,7 +32,8 @@ from maxlab.errors import GraphError, Location, MaxlabError, shown
 from maxlab.ir.attrparse import AttributeReader
 from maxlab.ir.attrtext import SMALL, attr_text, type_text
 from maxlab.ir.constants import Constant
-from maxlab.ir.core import Block, Function, Op, Value
+from maxlab.ir.core import Block, Op, Value
+from maxlab.ir.function import Function
 from maxlab.ir.printer import MAX_DEPTH, VALUE_ID
 from maxlab.ir.types import Type
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from maxlab.errors import Location
 from maxlab.ir.attrparse import AttributeReader
-from maxlab.ir.core import Block, Function, Op, Value
+from maxlab.ir.core import Block, Op, Value
+from maxlab.ir.function import Function
 from maxlab.ir.printer import MAX_DEPTH, VERSION
 from maxlab.ir.tokens import unquote
 from maxlab.ir.types import Type

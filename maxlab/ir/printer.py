@@ -25,8 +25,9 @@ from maxlab.dtype import DType
 from maxlab.errors import GraphError, Location
 from maxlab.ir.attrtext import attr_text, key_text, quote, type_text
 from maxlab.ir.constants import Constant, HostCall
-from maxlab.ir.core import Block, Call, Function, Op, Value
+from maxlab.ir.core import Block, Op, Value
 from maxlab.ir.dims import Dim, Shape
+from maxlab.ir.function import Call, Function
 from maxlab.ir.types import DeviceRef, Type
 
 VERSION = 1

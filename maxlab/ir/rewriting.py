@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from types import TracebackType
 
-from maxlab.ir.core import Block, Function, Op, Value
+from maxlab.ir.core import Block, Op, Value
+from maxlab.ir.function import Function
 
 
 class Rewriting:

@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from maxlab.errors import Location
 from maxlab.ir.cells import cell_of, execution_of, watch
 
-_NOBODYS = (threading.__file__, contextlib.__file__)
+_NOBODYS = (threading.__file__, contextlib.__file__, functools.__file__)
 """Files of Python's own that maxlab calls, and that call it: no line of the user's is in them."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INTERNAL: dict[str, bool] = {}

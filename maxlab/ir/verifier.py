@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from maxlab.errors import GraphError
-from maxlab.ir.core import Block, Function, Op, Value
+from maxlab.ir.core import Block, Op, Value
+from maxlab.ir.function import Function
 from maxlab.ir.types import Type, Typed
 
 Infer = Callable[[Op], Sequence[Type]]

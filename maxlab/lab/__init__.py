@@ -8,6 +8,7 @@ the graph, the plan and the profile, and changes none of them.
 ``widget``    ``GraphView``, the interactive view
 ``export``    one HTML page that needs no network
 ``requests``  requests, contexts and batches of pipelines, and ``SamplingView``
+``steps``     ``StepView``: what layers did in the steps of a model
 ``cuda_sim``  ``%%cuda_sim``: CUDA kernels on the CPU, their mistakes, threads and memory
 """
 
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maxlab.lab.requests.widget import SamplingView
+    from maxlab.lab.steps import StepView
     from maxlab.lab.widget import GraphView
 
-__all__ = ["GraphView", "SamplingView"]
+__all__ = ["GraphView", "SamplingView", "StepView"]
 
 
 def __getattr__(name: str) -> Any:
@@ -32,4 +34,8 @@ def __getattr__(name: str) -> Any:
         from maxlab.lab.requests.widget import SamplingView
 
         return SamplingView
+    if name == "StepView":
+        from maxlab.lab.steps import StepView
+
+        return StepView
     raise AttributeError(f"module 'maxlab.lab' has no attribute {name!r}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from maxlab.errors import MaxlabError
 from maxlab.graph import Graph
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.lab.questions.change import editor_of
 
 

@@ -16,8 +16,8 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
     """The MIME bundle of an object of maxlab that a notebook shows.
 
     Args:
-        obj: A graph, a model, a profile, a tensor, a monitor, a recording; a request, a context
-            or anything else of `maxlab.interfaces` that is shown as a table.
+        obj: A graph, a model, a profile, a tensor, a monitor, a recording, a quantised model; a
+            request, a context or anything else of `maxlab.interfaces` that is shown as a table.
         include: MIME types to make; all when left out.
         exclude: MIME types to leave out.
     """
@@ -36,6 +36,11 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
         from maxlab.lab import requests
 
         return requests.mimebundle(obj, include, exclude)
+    quantised = sys.modules.get("maxlab.analysis.quantizing.quantized")
+    if quantised is not None and isinstance(obj, quantised.Quantized):
+        from maxlab.lab import quantizing
+
+        return quantizing.mimebundle(obj, include, exclude)
     if isinstance(obj, Graph):
         reruns.carry(obj)
     snapshot = take(obj)

@@ -16,9 +16,9 @@ from typing import Any
 from maxlab import trace
 from maxlab.errors import FileError
 from maxlab.graph import Graph
-from maxlab.graph.graph import graph_of
 from maxlab.graph.kept import write_weights
 from maxlab.graph.lesson import GOAL
+from maxlab.graph.reading import graph_of
 from maxlab.graph.signing import is_declared, kernels_of, recall, remember
 from maxlab.lab import following, live, serving
 from maxlab.lab.adopting import adopted

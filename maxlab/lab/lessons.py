@@ -12,8 +12,8 @@ import numpy as np
 from maxlab import engine, trace
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import Graph
-from maxlab.graph.graph import graph_of
 from maxlab.graph.lesson import Case, Goal
+from maxlab.graph.reading import graph_of
 from maxlab.ir import StaticDim, SymbolicDim
 from maxlab.ir.printer import generic
 from maxlab.ir.types import Typed

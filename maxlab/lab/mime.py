@@ -21,7 +21,7 @@ from maxlab.graph import Graph
 from maxlab.ir import Value
 from maxlab.ir.cells import kernel
 from maxlab.lab import svg, text, words
-from maxlab.lab.protocol import GRAPH_MIME, WIDGET_MIME
+from maxlab.lab.protocol import GRAPH_MIME, STILL_MIME, WIDGET_MIME
 from maxlab.lab.snapshot import Snapshot, take, without_times
 from maxlab.markup import escape, visible
 
@@ -59,6 +59,40 @@ def wish(include: Collection[str] | None, exclude: Collection[str] | None) -> Ca
 def view_data(view: Any, minor: int = 1) -> dict[str, Any]:
     """The data of the widget ``view``, of this minor version, under `WIDGET_MIME`."""
     return {"version_major": 2, "version_minor": minor, "model_id": view.model_id}
+
+
+def forms_of(
+    include: Collection[str] | None,
+    exclude: Collection[str] | None,
+    *,
+    text: Callable[[], str],
+    page: Callable[[], str],
+    view: Callable[[], Any] | None = None,
+    minor: int = 1,
+    still: bool = False,
+) -> dict[str, Any]:
+    """The MIME bundle of what has a text and a page and, where there is a kernel for it, a view.
+
+    Args:
+        include: MIME types to make; all when left out.
+        exclude: MIME types to leave out.
+        text: Makes the text.
+        page: Makes the HTML.
+        view: Makes the widget.
+        minor: The minor version of the widget's data.
+        still: Whether the page is drawn where the widget has no model any more.
+    """
+    wanted = wish(include, exclude)
+    data: dict[str, Any] = {}
+    if wanted("text/plain"):
+        data["text/plain"] = visible(text())
+    if wanted("text/html"):
+        data["text/html"] = page()
+    if view is not None and wanted(WIDGET_MIME) and has_kernel():
+        data[WIDGET_MIME] = view_data(view(), minor)
+        if still and wanted(STILL_MIME):
+            data[STILL_MIME] = {}
+    return data
 
 
 def bundle_of(

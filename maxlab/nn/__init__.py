@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from maxlab.errors import MissingNameError, missing
 from maxlab.graph import ops as functional
 from maxlab.nn import (
-    attention,
     comm,
     conv,
     conv_transpose,
@@ -17,7 +16,6 @@ from maxlab.nn import (
     layer,
     linear,
     norm,
-    rotary_embedding,
     sequential,
 )
 from maxlab.nn.activations import (
@@ -57,6 +55,9 @@ from maxlab.nn.norm import (
     RMSNorm,
     RMSNormV1,
 )
+
+if TYPE_CHECKING:  # imported when they are first asked for
+    from maxlab.nn import attention, moe, rotary_embedding
 
 ModuleList = LayerList
 
@@ -118,6 +119,7 @@ __all__ = [
     "hooks",
     "layer",
     "linear",
+    "moe",
     "norm",
     "rotary_embedding",
     "sequential",
@@ -143,13 +145,25 @@ _INSTEAD = {
         _TORCH,
     ),
 }
-_INSTEAD |= {name: f"nn.rotary_embedding.{name}" for name in rotary_embedding.__all__}
 _CONVOLUTIONS = {"Conv1d": "Conv1D", "Conv3d": "Conv3D"}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Raises the error for a layer that is not there, with the layer to use instead."""
+        """The package of this name; raises the error for a layer that is not there, with the layer
+        to use instead."""
+        if name == "attention":
+            import maxlab.nn.attention as found
+
+            return found
+        if name == "moe":
+            import maxlab.nn.moe as found
+
+            return found
+        if name == "rotary_embedding":
+            import maxlab.nn.rotary_embedding as found
+
+            return found
         other = _CONVOLUTIONS.get(name)
         if other is not None:
             raise MissingNameError(
@@ -158,4 +172,10 @@ if not TYPE_CHECKING:
                 fix=f"write nn.{other}(…, dtype, permute=True), whose arguments begin with the "
                 "window; permute=True takes the inputs and the weights of PyTorch",
             )
-        raise missing("nn", name, __all__, _INSTEAD)
+        from maxlab.nn.rotary_embedding import __all__ as turning
+
+        turned = {each: f"nn.rotary_embedding.{each}" for each in turning}
+        raise missing("nn", name, __all__, _INSTEAD | turned)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -10,6 +10,14 @@ from maxlab.errors import ArgumentError, ModuleError
 from maxlab.graph import DeviceRef, ShardingStrategy, TensorValue, Weight, ops
 from maxlab.graph.operands import as_dtype
 from maxlab.graph.quantization import QuantizationEncoding
+from maxlab.nn.float8.layers import (
+    bias_dtype,
+    check_float8,
+    scale_strategy,
+    scaled_product,
+    scales_of,
+)
+from maxlab.nn.float8_config import Float8Config
 from maxlab.nn.module import Module
 from maxlab.nn.packed import floats_of, packed_shape, product
 from maxlab.nn.sharding import (
@@ -69,7 +77,9 @@ class Linear(Module):
         quantization_encoding: How the weight is packed, as in GGUF files: it then is bytes, and
             stays so in memory. With ``Q4_0``, ``Q4_K`` and ``Q6_K`` inputs are quantised first, as
             ``ops.qmatmul`` does, with ``Q5_K`` they are not. None for a weight of numbers.
-        float8_config: None; 8-bit floats cannot be used in this version.
+        float8_config: How weight and input are scaled, where ``dtype`` is float8_e4m3fn: the weight
+            stays of 8 bits in memory, and rows of the input are rounded to 8 bits too. The bias has
+            the config's ``bias_dtype``, or float32. None for other weights.
         name: The weights are named ``<name>.weight`` and ``<name>.bias`` when given, else
             ``weight`` and ``bias``.
         clip_weight: When given, weights are used as if cut to ``[-clip_weight, clip_weight]``.
@@ -80,11 +90,15 @@ class Linear(Module):
     Attributes:
         weight: ``[out_dim, in_dim]``; packed, ``[out_dim, bytes of a row]`` of uint8.
         bias: ``[out_dim]``, or None.
+        weight_scale: With ``float8_config``, what the weight is multiplied with: ``[]``,
+            ``[out_dim, 1]``, or one for each block.
+        input_scale: With static scales of inputs, what they are divided by: ``[]``.
 
     Raises:
         ArgumentError: ML716, a size that is not a positive int; ML718, a negative ``clip_weight``.
         ModuleError: ML717, an encoding that the layer does not have, or one beside
-            ``clip_weight``; ML782, ``in_dim`` is not of whole blocks.
+            ``clip_weight``, or a ``float8_config`` that does not fit; ML782, ``in_dim`` is not of
+            whole blocks.
 
     Example:
         >>> from maxlab import nn
@@ -110,7 +124,7 @@ class Linear(Module):
         device: DeviceRef | str | None = None,
         has_bias: bool = False,
         quantization_encoding: QuantizationEncoding | None = None,
-        float8_config: Any = None,
+        float8_config: Float8Config | None = None,
         name: str | None = None,
         clip_weight: float | None = None,
         *,
@@ -122,7 +136,6 @@ class Linear(Module):
         out_dim = out_features if out_dim is None else out_dim
         has_bias = has_bias if bias is None else bias
         encoding = quantization_encoding
-        refuse_quantization("Linear", float8_config=float8_config)
         columns = check_size("Linear", "in_dim", in_dim)
         rows = check_size("Linear", "out_dim", out_dim)
         if clip_weight is not None and not clip_weight >= 0:
@@ -141,6 +154,12 @@ class Linear(Module):
             kind, dtype = DType.uint8, floats_of(dtype)
             if clip_weight is not None:
                 refuse_quantization("Linear with clip_weight", quantization_encoding=encoding)
+        self.float8_config = None
+        if float8_config is not None:
+            beside = {"quantization_encoding": encoding, "clip_weight": clip_weight}
+            self.float8_config = check_float8("Linear", float8_config, kind, **beside)
+            self.input_scale, self.weight_scale = scales_of(stem, float8_config, rows, columns)
+            dtype = bias_dtype(float8_config)
         self._was_packed = encoding is not None
         self.weight = Weight(f"{stem}weight", kind, shape, cpu, encoding)
         if has_bias:
@@ -156,6 +175,15 @@ class Linear(Module):
         encoding = self.weight.quantization_encoding
         if encoding is not None:
             y = product(x, weight, encoding)
+        elif self.float8_config is not None and self.weight_scale is not None:
+            static = self.input_scale
+            y = scaled_product(
+                x,
+                weight,
+                self.weight_scale.to(self.device),
+                None if static is None else static.to(self.device),
+                self.float8_config,
+            )
         else:
             if self._was_packed:  # a file may have numbers of any dtype in its place
                 weight = ops.cast(weight, x.dtype)
@@ -166,7 +194,8 @@ class Linear(Module):
         if self.bias is None:
             return y
         bias = self.bias.to(self.device)
-        return y + (ops.cast(bias, y.dtype) if self._was_packed else bias)
+        casts = self._was_packed or self.float8_config is not None
+        return y + (ops.cast(bias, y.dtype) if casts else bias)
 
     @property
     def sharding_strategy(self) -> ShardingStrategy | None:
@@ -178,7 +207,7 @@ class Linear(Module):
 
         Raises:
             GraphError: ML381, what is set is no ``ShardingStrategy``.
-            ModuleError: ML719, what is set cuts both axes.
+            ModuleError: ML719, what is set cuts both axes, or inside of a block of the scales.
             ShapeError: ML798, the weight cannot be cut so.
         """
         return self.weight.sharding_strategy
@@ -187,6 +216,15 @@ class Linear(Module):
     def sharding_strategy(self, strategy: ShardingStrategy | None) -> None:
         if len(axes_cut(self.weight, strategy)) > 1:
             raise unfit(type(self).__name__, strategy, "cut its rows, or its columns")
+        if self.float8_config is not None and self.weight_scale is not None:
+            config = self.float8_config
+            of_scale = scale_strategy(type(self).__name__, self.weight, config, strategy)
+            self.weight_scale.sharding_strategy = of_scale
+            if self.input_scale is not None:
+                count = 0 if strategy is None else strategy.num_devices
+                self.input_scale.sharding_strategy = (
+                    ShardingStrategy.replicate(count) if count else None
+                )
         self.weight.sharding_strategy = strategy
         if self.bias is not None:
             self.bias.sharding_strategy = along(self.weight, strategy, 0)
@@ -205,8 +243,17 @@ class Linear(Module):
         biases = shards_of(self.bias, places)
         if 1 in axes_cut(self.weight, strategy):  # the outputs are added up
             biases[1:] = [None] * (len(biases) - 1)
-        parts = zip(places, self.weight.shard(places), biases, strict=True)
-        return [shard_of(self, device=p, weight=weight, bias=bias) for p, weight, bias in parts]
+        parts: dict[str, list[Any]] = {
+            "device": places,
+            "weight": self.weight.shard(places),
+            "bias": biases,
+            "weight_scale": shards_of(self.weight_scale, places),
+            "input_scale": shards_of(self.input_scale, places),
+        }
+        return [
+            shard_of(self, **{name: values[number] for name, values in parts.items()})
+            for number in range(len(places))
+        ]
 
     def __repr__(self) -> str:
         out_dim, in_dim = self.weight.shape

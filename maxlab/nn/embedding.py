@@ -22,7 +22,7 @@ from maxlab.nn.calls import Layer
 from maxlab.nn.dense import check_size
 from maxlab.nn.module import Module
 from maxlab.nn.packed import floats_of, packed_shape, rows
-from maxlab.nn.sharding import axes_cut, inputs_of, several, total
+from maxlab.nn.sharding import axes_cut, inputs_of, several, sums
 
 
 class Embedding(Module):
@@ -184,9 +184,7 @@ class VocabParallelEmbedding(Embedding):
             stop = start + int(table.shape[0])
             parts.append(self._part(ids, table, start, stop, number == 0))
             start = stop
-        if signal_buffers is not None:
-            return ops.allreduce.sum(parts, signal_buffers)
-        return [total(parts, device) for device in self.devices]
+        return sums(parts, self.devices, signal_buffers)
 
     def _part(
         self, ids: TensorValue, table: Weight, start: int, stop: int, checks: bool

@@ -1,7 +1,9 @@
-"""Weights as GPTQ stores them: what a config may say, the order of rows, and products."""
+"""Weights as GPTQ stores them: what a config may say, the order of rows, products, and words and
+scales as one tensor of bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -124,4 +126,38 @@ def product(
     return ops.cast(ops.matmul_groups(wide, words, scales, bits), x.dtype)
 
 
-__all__ = ["BITS", "check_config", "product", "refuse", "sorted_by_group", "words_and_groups"]
+def stacked(words: Sequence[TensorValue], scales: Sequence[TensorValue]) -> TensorValue:
+    """The bytes of several weights beside each other, uint8 ``[bytes of words + of scales, n]``.
+
+    Rows of ``words``, int32, come first, each as 4 rows of ``n`` bytes; then those of ``scales``,
+    of 16 bits, each as 2 rows.
+    """
+    parts = []
+    for each in (words, scales):
+        joined = ops.concat(list(each), axis=1)
+        count, columns = joined.shape
+        made = ops.bitcast(joined, DType.uint8)
+        parts.append(ops.reshape(made, [count * joined.dtype.size_in_bytes, columns]))
+    return ops.concat(parts, axis=0)
+
+
+def unstacked(packed: TensorValue, words: int, groups: int) -> tuple[TensorValue, TensorValue]:
+    """The words, int32 ``[words, n]``, and the scales, float16 ``[groups, n]``, of ``stacked``."""
+    columns = int(packed.shape[1])
+    first, rest = packed[: 4 * words], packed[4 * words :]
+    return (
+        ops.bitcast(ops.reshape(first, [words, 4 * columns]), DType.int32),
+        ops.bitcast(ops.reshape(rest, [groups, 2 * columns]), DType.float16),
+    )
+
+
+__all__ = [
+    "BITS",
+    "check_config",
+    "product",
+    "refuse",
+    "sorted_by_group",
+    "stacked",
+    "unstacked",
+    "words_and_groups",
+]

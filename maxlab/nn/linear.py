@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxlab.nn.dense import Linear, check_size, first_device, refuse_quantization
+from maxlab.nn.dense import Linear
 from maxlab.nn.gptq import GPTQLinear
 from maxlab.nn.linear_given import MLPV1, GPTQLinearV1, LinearV1, QLinearV1
 from maxlab.nn.mlp import MLP, DistributedGemmConfig
@@ -18,7 +18,4 @@ __all__ = [
     "Linear",
     "LinearV1",
     "QLinearV1",
-    "check_size",
-    "first_device",
-    "refuse_quantization",
 ]

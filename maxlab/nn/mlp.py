@@ -11,6 +11,7 @@ from maxlab.errors import ArgumentError, ModuleError
 from maxlab.graph import DeviceRef, ShardingStrategy, TensorValue, ops
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.nn.dense import Linear, first_device, refuse_quantization
+from maxlab.nn.float8_config import Float8Config
 from maxlab.nn.module import Module
 from maxlab.nn.sharding import axes_cut, no_shards, places_of, shard_of, unfit
 
@@ -46,6 +47,24 @@ class DistributedGemmConfig:
         return DistributedGemmConfig(enable_matmul_allreduce=False)
 
 
+def refuse_fused(what: str, **config: Any) -> None:
+    """Raises ModuleError unless the config, given by its name, is None or asks for usual products.
+
+    Raises:
+        ModuleError: ML717, it is something else.
+    """
+    for name, asked in config.items():
+        if not isinstance(asked, DistributedGemmConfig):
+            refuse_quantization(what, **{name: asked})
+        elif asked.enable_matmul_allreduce:
+            raise ModuleError(
+                "ML717",
+                f"{what}: {name} asks for a kernel of a product and the sum over devices, which is "
+                "not there in this version",
+                fix="pass enable_matmul_allreduce=False",
+            )
+
+
 class MLP(Module):
     """Three linear maps: ``down(activation(gate(x)) * up(x))``.
 
@@ -58,7 +77,8 @@ class MLP(Module):
         linear_cls: Makes the three layers; called as ``Linear`` is.
         has_bias: Whether the layers have biases.
         activation_function: ``silu``, ``gelu``, ``gelu_tanh``, ``relu``, ``tanh`` or ``sigmoid``.
-        float8_config: None; 8-bit floats cannot be used in this version.
+        float8_config: How weights and inputs are scaled, where ``dtype`` is float8_e4m3fn, as
+            ``Linear`` has it, or None.
         dist_gemm_config: None, or a config that does not ask for fused kernels.
 
     Raises:
@@ -86,20 +106,11 @@ class MLP(Module):
         linear_cls: Callable[..., Linear] = Linear,
         has_bias: bool = False,
         activation_function: str = "silu",
-        float8_config: Any = None,
+        float8_config: Float8Config | None = None,
         dist_gemm_config: DistributedGemmConfig | None = None,
     ) -> None:
-        refuse_quantization("MLP", float8_config=float8_config)
-        asked: Any = dist_gemm_config
-        if not isinstance(asked, DistributedGemmConfig):
-            refuse_quantization("MLP", dist_gemm_config=asked)
-        elif asked.enable_matmul_allreduce:
-            raise ModuleError(
-                "ML717",
-                "MLP: dist_gemm_config asks for a kernel of a product and the sum over devices, "
-                "which is not there in this version",
-                fix="pass enable_matmul_allreduce=False",
-            )
+        more: dict[str, Any] = {} if float8_config is None else {"float8_config": float8_config}
+        refuse_fused("MLP", dist_gemm_config=dist_gemm_config)
         if activation_function not in _ACTIVATIONS:
             raise ArgumentError(
                 "ML720",
@@ -117,6 +128,7 @@ class MLP(Module):
                 device=device,
                 has_bias=has_bias,
                 quantization_encoding=quantization_encoding,
+                **more,
             )
 
         self.gate_proj = linear(hidden_dim, feed_forward_length)
@@ -172,4 +184,4 @@ class MLP(Module):
         return [shard_of(self, gate_proj=g, down_proj=d, up_proj=u) for g, d, u in parts]
 
 
-__all__ = ["MLP", "DistributedGemmConfig"]
+__all__ = ["MLP", "DistributedGemmConfig", "refuse_fused"]

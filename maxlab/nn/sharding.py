@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from maxlab.errors import ArgumentError, GraphError, ModuleError
-from maxlab.graph import DeviceRef, ShardingStrategy, TensorValue, Weight, ops
+from maxlab.graph import BufferValue, DeviceRef, ShardingStrategy, TensorValue, Weight, ops
 from maxlab.graph.sharding import Part, part_of
 from maxlab.nn.calls import Layer
 
@@ -35,6 +35,28 @@ def several(what: str, devices: Sequence[DeviceRef]) -> list[DeviceRef]:
     return places
 
 
+def distribute_value(v: TensorValue, devices: Sequence[DeviceRef]) -> list[TensorValue]:
+    """``v`` on each of ``devices``, in their order; where it lies already it is not copied.
+
+    Args:
+        v: The value.
+        devices: The devices.
+
+    Raises:
+        ArgumentTypeError: ML397, something that is no device.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType
+        >>> from maxlab.nn.attention.attention_with_rope import distribute_value
+        >>> places = [DeviceRef.CPU(0), DeviceRef.CPU(1)]
+        >>> with Graph("copies", input_types=[TensorType(DType.float32, [2], places[0])]) as graph:
+        ...     [str(one.device) for one in distribute_value(graph.inputs[0].tensor, places)]
+        ['cpu:0', 'cpu:1']
+    """
+    return [ops.transfer_to(v, device) for device in places_of(devices)]
+
+
 def inputs_of(what: str, given: Any, devices: Sequence[DeviceRef]) -> list[TensorValue]:
     """The input of each device: ``given`` has them, or is one that is brought to all.
 
@@ -42,7 +64,7 @@ def inputs_of(what: str, given: Any, devices: Sequence[DeviceRef]) -> list[Tenso
         ArgumentError: ML437, another number of inputs than of devices.
     """
     if not isinstance(given, (list, tuple)):
-        return [ops.transfer_to(given, device) for device in devices]
+        return distribute_value(given, devices)
     if len(given) != len(devices):
         raise ArgumentError(
             "ML437",
@@ -58,6 +80,27 @@ def total(parts: Sequence[TensorValue], device: DeviceRef) -> TensorValue:
     for part in parts[1:]:
         made = made + ops.transfer_to(part, device)
     return made
+
+
+def sums(
+    parts: Sequence[TensorValue],
+    devices: Sequence[DeviceRef],
+    signal_buffers: Iterable[BufferValue] | None,
+) -> list[TensorValue]:
+    """The sum of ``parts``, of which each device has one, on all of ``devices``.
+
+    Args:
+        parts: What is added, in the order of the devices.
+        devices: The devices.
+        signal_buffers: A buffer on each device, for the collective; without them the parts go to
+            the other devices one by one.
+
+    Raises:
+        ArgumentError: ML435, as ``ops.allreduce.sum`` says.
+    """
+    if signal_buffers is not None:
+        return ops.allreduce.sum(parts, signal_buffers)
+    return [total(parts, device) for device in devices]
 
 
 def axes_cut(weight: Weight, strategy: ShardingStrategy | None) -> set[int]:
@@ -135,12 +178,14 @@ def unfit(what: str, strategy: ShardingStrategy | None, fix: str) -> ModuleError
 __all__ = [
     "along",
     "axes_cut",
+    "distribute_value",
     "inputs_of",
     "no_shards",
     "places_of",
     "several",
     "shard_of",
     "shards_of",
+    "sums",
     "total",
     "unfit",
 ]

@@ -1,5 +1,5 @@
-"""The op table. Whatever is asked of this package declares every op first; its modules can be
-imported without, by what runs plans and knows no ops."""
+"""The op table. A row is declared when it is first asked for, see ``core.Table``; what runs plans
+imports modules of this package and knows no ops."""
 
 from __future__ import annotations
 
@@ -21,15 +21,22 @@ if TYPE_CHECKING:
         dynamic_sizes,
         effects,
         elementwise,
+        experts,
+        float8,
         host,
         inplace,
+        latent,
+        latent_attention,
+        lora,
         packed_products,
+        penalties,
         pooling,
         quantized,
         ragged,
         random,
         reduce,
         resizing,
+        sampling,
         scan,
         scattering,
         sorting,
@@ -94,11 +101,13 @@ __all__ = [
     "dynamic_sizes",
     "effects",
     "elementwise",
+    "experts",
     "evaluate",
     "fault_of",
     "flops_of",
     "host",
     "inplace",
+    "lora",
     "is_call",
     "is_cast",
     "is_chain",
@@ -108,9 +117,13 @@ __all__ = [
     "is_output",
     "is_transfer",
     "is_weight",
+    "latent",
+    "latent_attention",
     "lookup",
     "named",
+    "float8",
     "packed_products",
+    "penalties",
     "pooling",
     "quantized",
     "ragged",
@@ -121,6 +134,7 @@ __all__ = [
     "role_of",
     "scalar_text",
     "scalar_weight",
+    "sampling",
     "scan",
     "scattering",
     "sorting",
@@ -131,10 +145,17 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """The object of this name, with every op declared."""
+        """The object of this name; what declares ops is imported when it is asked for."""
         if name not in __all__:
             raise AttributeError(f"module 'maxlab.opset' has no attribute {name!r}")
-        from maxlab.opset import table
+        from importlib import import_module
 
-        found = globals()[name] = getattr(table, name)
+        from maxlab.opset.places import PLACES
+
+        if name in PLACES:
+            return import_module(f"{__name__}.{name}")
+        from maxlab.opset import builder, core, facts, roles
+
+        place = next(each for each in (core, builder, facts, roles) if name in vars(each))
+        found = globals()[name] = getattr(place, name)
         return found

@@ -10,7 +10,7 @@ sequence begin, and ``layer`` is a number. No page is copied: what is read and w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import BufferType, Poly, Shape, StaticDim, TensorType, Type
-from maxlab.ir.poly import ONE
+from maxlab.ir.poly import ONE, ZERO
+from maxlab.opset.attention_kernels import power_below, write_attention
 from maxlab.opset.attributes import DIM, FLOAT, INT, TEXT
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, define, elements
 from maxlab.opset.effects import require_buffer
@@ -29,16 +30,20 @@ from maxlab.opset.rules import same_device
 MASKS = ("causal", "alibi", "window", "chunk", "null")
 """The keys that a query sees: those up to its own, without and with a score that falls with the
 distance; the last ``window`` of these; those of its own chunk of ``window`` positions; all."""
-TILE = 64
-"""Scores that a thread of the CPU takes at once."""
-WARPS = 4
-"""Warps of a block that share the keys of a row."""
 FLOATS = (DType.float32, DType.float64, DType.float16, DType.bfloat16)
 
 
 # ---------------------------------------------------------------- rules
-def _require_cache(what: str, pages: Any, numbers: Sequence[Any]) -> BufferType:
-    """The type of the pages; ``numbers`` are the offsets, the lengths, the table and the layer.
+def require_cache(
+    what: str, pages: Any, numbers: Sequence[Any], kinds: Sequence[int] = (2,)
+) -> BufferType:
+    """The type of the pages.
+
+    Args:
+        what: The function, for errors.
+        pages: The type of the pages.
+        numbers: The types of the offsets, the lengths, the table and the layer.
+        kinds: The parts that a page may have: 2 for keys and values, 1 for latent vectors.
 
     Raises:
         ArgumentTypeError: ML776, the pages are no buffer.
@@ -61,8 +66,10 @@ def _require_cache(what: str, pages: Any, numbers: Sequence[Any]) -> BufferType:
         raise wrong_shape(
             what, f"the pages must be [pages, 2, layers, page, heads, dim], got {buffer}"
         )
-    if int(buffer.shape[1]) != 2 or 0 in [int(dim) for dim in buffer.shape[3:]]:
-        raise wrong_shape(what, f"a page has keys and values of one token or more, got {buffer}")
+    if int(buffer.shape[1]) not in kinds or 0 in [int(dim) for dim in buffer.shape[3:]]:
+        held = {1: "latent vectors", 2: "keys and values"}
+        parts = " or ".join(held[kind] for kind in sorted(kinds, reverse=True))
+        raise wrong_shape(what, f"a page has {parts} of one token or more, got {buffer}")
     same_device(what, [buffer.as_tensor(), *numbers])
     if buffer.dtype not in FLOATS:
         raise DTypeError(
@@ -73,7 +80,7 @@ def _require_cache(what: str, pages: Any, numbers: Sequence[Any]) -> BufferType:
     return buffer
 
 
-def _require_rows(what: str, buffer: BufferType, rows: TensorType) -> None:
+def require_rows(what: str, buffer: BufferType, rows: TensorType) -> None:
     """Raises unless ``rows`` have the dtype of the pages, and lie on their device."""
     same_device(what, [buffer.as_tensor(), rows])
     if rows.dtype is not buffer.dtype:
@@ -94,7 +101,7 @@ def wrong_shape(what: str, why: str) -> ShapeError:
     )
 
 
-def _batch_checks(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> list[Check]:
+def batch_checks(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> list[Check]:
     """The numbers are of one batch."""
     offsets, lengths, table = (operands[n].shape[0].poly for n in (1, 2, 3))
     what = "a cache of keys and values"
@@ -115,6 +122,8 @@ def _batch_checks(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs
 # ---------------------------------------------------------------- places
 def sequences_of(offsets: Array, lengths: Array, rows: int) -> Iterator[tuple[int, int, int]]:
     """The row, the sequence and the position of each new token."""
+    if len(lengths) and offsets[-1] > rows:
+        raise ArgumentError("ML652", f"{rows} rows, and offsets up to {offsets[-1]}")
     seen = 0
     for seq, length in enumerate(lengths):
         for row in range(int(offsets[seq]), int(offsets[seq + 1])):
@@ -124,7 +133,7 @@ def sequences_of(offsets: Array, lengths: Array, rows: int) -> Iterator[tuple[in
         raise ArgumentError("ML652", f"{rows} rows, of which {seen} belong to a sequence")
 
 
-def _slot(blocks: Array, table: Array, seq: int, position: int) -> tuple[int, int]:
+def slot_of(blocks: Array, table: Array, seq: int, position: int) -> tuple[int, int]:
     """The page of a position, and the slot in it."""
     turn, slot = divmod(position, blocks.shape[3])
     if turn >= table.shape[1] or int(table[seq, turn]) >= blocks.shape[0]:
@@ -132,12 +141,12 @@ def _slot(blocks: Array, table: Array, seq: int, position: int) -> tuple[int, in
     return int(table[seq, turn]), slot
 
 
-def _dims(at: Site, rows: Sequence[Poly]) -> dict[str, Poly]:
+def sizes_of(at: Site, rows: Sequence[Poly]) -> dict[str, Poly]:
     """Sizes by the names that dims have in the text of kernels; ``rows`` has new tokens."""
     blocks, offsets, lengths, table, _ = (o.type.sizes for o in at.operands[:5])
-    pages, _, layers, page, heads, dim = blocks
+    pages, kinds, layers, page, heads, dim = blocks
     return {
-        "pages": pages, "layers": layers, "page": page, "heads": heads, "dim": dim,
+        "pages": pages, "kinds": kinds, "layers": layers, "page": page, "heads": heads, "dim": dim,
         "tokens": rows[0], "wide" if len(rows) == 3 else "width": rows[1], "ends": offsets[0],
         "batch": lengths[0], "most": table[1],
     }  # fmt: skip
@@ -146,11 +155,11 @@ def _dims(at: Site, rows: Sequence[Poly]) -> dict[str, Poly]:
 # ---------------------------------------------------------------- store
 def _store_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
     what = "cache_store"
-    buffer = _require_cache(what, types[0], types[1:5])
+    buffer = require_cache(what, types[0], types[1:5], (1, 2))
     x = types[5]
-    _require_rows(what, buffer, x)
+    require_rows(what, buffer, x)
     part, parts, column = attrs["part"], attrs["parts"], attrs["column"]
-    if part < 0 or parts < 1 or part + parts > 2 or column < 0:
+    if part < 0 or parts < 1 or part + parts > int(buffer.shape[1]) or column < 0:
         raise ArgumentError(
             "ML667",
             f"{what}: part={part}, parts={parts}, column={column} are no keys or values of a row",
@@ -168,24 +177,26 @@ def _store_reference(
     part, parts, column = (call.attrs[name] for name in ("part", "parts", "column"))
     shape = (parts, *blocks.shape[4:])
     for row, seq, position in sequences_of(offsets, lengths, len(x)):
-        page, slot = _slot(blocks, table, seq, position)
+        page, slot = slot_of(blocks, table, seq, position)
         made = x[row, column : column + math.prod(shape)].reshape(shape)
         blocks[page, part : part + parts, int(layer), slot] = made
     return []
 
 
 def _store_kernel(at: Site) -> None:
-    attrs, dims = at.attrs, _dims(at, at.operands[5].type.sizes)
+    attrs, dims = at.attrs, sizes_of(at, at.operands[5].type.sizes)
     many = dims["tokens"] * dims["heads"] * dims["dim"] * Poly.constant(attrs["parts"])
     given = {name.upper(): attrs[name] for name in ("part", "parts", "column")}
     kernel = OwnKernel(at, "attention.c", "cache_store", dims=dims, **given)
-    kernel.write(touched={at.operands[0].name: many, at.operands[5].name: many})
+    if at.target == "c":
+        kernel.part("check", touched={at.operands[n].name: ZERO for n in (0, 5)})
+    kernel.part("copy", touched={at.operands[0].name: many, at.operands[5].name: many})
 
 
 # ---------------------------------------------------------------- load
 def _load_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
-    buffer = _require_cache("cache_load", types[0], types[1:5])
-    if attrs["part"] not in (0, 1):
+    buffer = require_cache("cache_load", types[0], types[1:5], (1, 2))
+    if not 0 <= attrs["part"] < int(buffer.shape[1]):
         raise ArgumentError(
             "ML667",
             f"cache_load: there is no part {attrs['part']}",
@@ -200,13 +211,13 @@ def _load_reference(
 ) -> Array:
     made = np.zeros(call.shapes[0], blocks.dtype)
     for row, seq, position in sequences_of(offsets, lengths, len(made)):
-        page, slot = _slot(blocks, table, seq, position)
+        page, slot = slot_of(blocks, table, seq, position)
         made[row] = blocks[page, call.attrs["part"], int(layer), slot]
     return made
 
 
 def _load_kernel(at: Site) -> None:
-    dims = _dims(at, at.results[0].type.sizes)
+    dims = sizes_of(at, at.results[0].type.sizes)
     kernel = OwnKernel(at, "attention.c", "cache_load", dims=dims, PART=at.attrs["part"])
     kernel.write(touched={at.operands[0].name: elements(at.results[0].type)})
 
@@ -229,9 +240,9 @@ def require_mask(what: str, attrs: Attrs) -> None:
 
 def _attention_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
     what = "cache_attention"
-    buffer = _require_cache(what, types[0], types[1:5])
+    buffer = require_cache(what, types[0], types[1:5])
     q, ends, *sinks = types[5:]
-    _require_rows(what, buffer, q)
+    require_rows(what, buffer, q)
     if ends.dtype is not DType.uint32 or ends.rank != 1:
         raise wrong_shape(what, f"the offsets of keys must be uint32 [batch + 1], got {ends}")
     same_device(what, [q, ends, *sinks])
@@ -274,14 +285,9 @@ def slopes(heads: int) -> Array:
         >>> slopes(2), slopes(3)
         (array([0.0625    , 0.00390625]), array([0.0625    , 0.00390625, 0.25      ]))
     """
-    power = _power(heads)
+    power = power_below(heads)
     even = [2.0 ** (-8 * (n + 1) / power) for n in range(power)]
     return np.array(even + [2.0 ** (-4 * (2 * n + 1) / power) for n in range(heads - power)])
-
-
-def _power(heads: int) -> int:
-    """The greatest power of two that is not above ``heads``."""
-    return 1 << (heads.bit_length() - 1)
 
 
 def _attention_reference(
@@ -300,7 +306,9 @@ def _attention_reference(
     group = q.shape[1] // blocks.shape[4]
     for row, seq, position in sequences_of(offsets, lengths, len(q)):
         total = int(lengths[seq]) + max(int(ends[seq + 1]) - int(ends[seq]), 0)
-        places = [_slot(blocks, table, seq, p) for p in range(*seen(mask, window, position, total))]
+        places = [
+            slot_of(blocks, table, seq, p) for p in range(*seen(mask, window, position, total))
+        ]
         if not places:
             continue
         pages, slots = np.array(places).T
@@ -321,46 +329,10 @@ def _attention_reference(
 
 
 def _attention_kernel(at: Site) -> None:
-    dims = _dims(at, at.results[0].type.sizes)
+    dims = sizes_of(at, at.results[0].type.sizes)
     keys = dims["batch"] * dims["most"] * dims["page"] * dims["heads"] * dims["dim"]
     touched = {at.operands[0].name: keys * Poly.constant(2)}
     write_attention(at, "cache_attention", dims, len(at.operands) == 8, touched=touched)
-
-
-def write_attention(
-    at: Site,
-    name: str,
-    dims: Mapping[str, Poly],
-    sinks: bool,
-    touched: Mapping[str, Poly] | None = None,
-    sizes: Mapping[str, Poly] | None = None,
-    **more: Any,
-) -> None:
-    """Writes the kernel ``name``.
-
-    Args:
-        at: The op, and whom it is written for.
-        name: The kernel of ``attention.c``; that of ``attention.cu`` is ``name_gpu``.
-        dims: Sizes by the names that dims have in the text.
-        sinks: Whether there are sinks.
-        touched: Elements by buffers of which a part is read.
-        sizes: Further sizes of the text.
-        more: Further parameters of the text.
-    """
-    attrs = at.attrs
-    wide, heads, dim = (int(dims[name].value) for name in ("wide", "heads", "dim"))
-    group, nbytes = wide // heads, 8 if at.results[0].dtype is DType.float64 else 4
-    more |= {
-        "MASK": attrs["mask"], "WINDOW": attrs["window"], "SCALE": float(attrs["scale"]),
-        "SINKS": sinks, "GROUP": group, "POWER": _power(wide), "PAGED": name == "cache_attention",
-    }  # fmt: skip
-    if at.target == "cuda":
-        more |= {"EACH": -(-dim // 32), "WARPS": WARPS, "BYTES": nbytes * WARPS * (dim + 2)}
-        kernel = OwnKernel(at, "attention.cu", f"{name}_gpu", dims=dims, sizes=sizes, **more)
-    else:
-        more |= {"TILE": TILE, "BYTES": nbytes * (2 * group * (dim + 1) + TILE)}
-        kernel = OwnKernel(at, "attention.c", name, dims=dims, sizes=sizes, **more)
-    kernel.write(touched=touched)
 
 
 def _attention_cost(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> Cost:
@@ -378,7 +350,7 @@ define(
     infer=_store_infer,
     reference=_store_reference,
     kernel=_store_kernel,
-    checks=_batch_checks,
+    checks=batch_checks,
     effect="write",
     cost=lambda operands, results, attrs: Cost(Poly.constant(0)),
 )
@@ -392,7 +364,7 @@ define(
     infer=_load_infer,
     reference=_load_reference,
     kernel=_load_kernel,
-    checks=_batch_checks,
+    checks=batch_checks,
     effect="read",
     cost=lambda operands, results, attrs: Cost(Poly.constant(0)),
 )
@@ -406,18 +378,23 @@ define(
     infer=_attention_infer,
     reference=_attention_reference,
     kernel=_attention_kernel,
-    checks=_batch_checks,
+    checks=batch_checks,
     effect="read",
     cost=_attention_cost,
+    terms=lambda arrays, attrs: arrays[3].shape[1] * arrays[0].shape[3] * 4 + arrays[0].shape[5],
 )
 
 __all__ = [
     "FLOATS",
     "MASKS",
+    "batch_checks",
+    "require_cache",
     "require_mask",
+    "require_rows",
     "seen",
     "sequences_of",
+    "sizes_of",
     "slopes",
-    "write_attention",
+    "slot_of",
     "wrong_shape",
 ]

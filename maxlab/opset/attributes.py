@@ -15,7 +15,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import shown
 from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Poly, Shape, Type
-from maxlab.ir.core import Call
+from maxlab.ir.function import Call
 from maxlab.ir.types import FilterLayout
 
 AttributeKind = Literal[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,7 @@ def _binary(
     onnx: str = "",
     identities: tuple[Identity, ...] = (),
     inverse: str = "",
+    merges: Mapping[tuple[str, str], str] | None = None,
 ) -> None:
     define(
         name,
@@ -115,6 +116,7 @@ def _binary(
         identities=identities,
         foreign=foreign_names(aten or name, onnx),
         inverse=inverse,
+        merges=merges or {},
     )
 
 
@@ -158,6 +160,7 @@ _binary(
     text=wrapping("*"),
     onnx="Mul",
     identities=(Neutral("times_one", 1, 1), Neutral("times_one", 1, 0)),
+    merges={("sigmoid", "tanh"): "tanh_sigmoid"},
 )
 _binary(
     "div",
@@ -285,5 +288,6 @@ define(
     reference=lambda call, c, x, y: np.where(c, x, y),
     scalar_text={"where": everywhere("{0} ? {1} : {2}", "{0} ? {1} : {2}", rounds=False)},
     foreign=foreign_names("where", "Where"),
+    takes_float8=True,
     samples=_where_samples,
 )

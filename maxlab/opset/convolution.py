@@ -16,9 +16,10 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ShapeError
 from maxlab.ir import Op, Poly, Shape, StaticDim, TensorType, Type, Value, from_poly
+from maxlab.ir.types import Typed
 from maxlab.opset.attributes import BOOL, INT, INTS, Schema
 from maxlab.opset.builder import Ops, one
-from maxlab.opset.convolution_kernels import write_transposed, write_windows
+from maxlab.opset.convolution_kernels import write_joined, write_transposed, write_windows
 from maxlab.opset.core import (
     Array,
     Attrs,
@@ -55,7 +56,7 @@ def _parts(type: TensorType, first: bool) -> tuple[Poly, Poly, tuple[Poly, ...]]
     return (sizes[0], sizes[1], sizes[2:]) if first else (sizes[0], sizes[-1], sizes[1:-1])
 
 
-def _filter_parts(type: TensorType, first: bool) -> tuple[Poly, Poly, tuple[Poly, ...]]:
+def _filter_parts(type: Typed, first: bool) -> tuple[Poly, Poly, tuple[Poly, ...]]:
     """Channels in, channels out and spatial sizes of a filter."""
     sizes = type.sizes
     return (sizes[1], sizes[0], sizes[2:]) if first else (sizes[-2], sizes[-1], sizes[:-2])
@@ -173,7 +174,8 @@ def _reference(call: Call, x: Array, w: Array, bias: Array | None = None) -> Arr
 
 def _cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
     depth, _, window = _filter_parts(operands[1], attrs["channels_first"])
-    return Cost(elements(results[0]) * depth * product(window) * number(2))
+    each = depth * product(window) * number(2) + number(len(operands) - 2)  # and the bias
+    return Cost(elements(results[0]) * each)
 
 
 def _terms(arrays: Sequence[Array], attrs: Attrs) -> int:
@@ -183,11 +185,9 @@ def _terms(arrays: Sequence[Array], attrs: Attrs) -> int:
 
 
 # ---------------------------------------------------------------- lowering
-def _is_product(op: Op) -> bool:
+def _is_product(operands: Sequence[Value], attrs: Attrs) -> bool:
     """Whether a convolution only mixes the channels of each pixel, so that it is a product."""
-    attrs, bias = op.attrs, op.operands[2:]
-    x, w = op.operands[0].tensor_type, op.operands[1].type
-    assert isinstance(w, TensorType)
+    x, w, *bias = (v.tensor_type for v in operands)
     _, _, window = _filter_parts(w, attrs["channels_first"])
     plain = all(known(size) == 1 for size in window) and attrs["groups"] == 1
     unmoved = set(attrs["stride"]) == {1} and not any(attrs["padding"])
@@ -198,15 +198,23 @@ def _is_product(op: Op) -> bool:
     return not attrs["channels_first"] or x.device.is_gpu()
 
 
+def _is_finished(image: Typed) -> bool:
+    """Whether the kernel calls what follows a convolution of ``image``, which has the channels
+    last: on the CPU, of float32."""
+    return image.dtype is DType.float32 and not image.device.is_gpu()
+
+
+def _finishes(op: Op) -> bool:
+    return not op.attrs["channels_first"] and _is_finished(op.operands[0].tensor_type)
+
+
 def _decompose(b: Ops[Value], op: Op) -> Value:
-    if not _is_product(op):
+    if not op.attrs["channels_first"]:
+        return _of_last(b, op.operands, op.attrs)
+    if not _is_product(op.operands, op.attrs):
         return one(b, "conv.window", op.operands, **op.attrs)
     x, w, *bias = op.operands
     image, result = x.tensor_type, op.result.tensor_type
-    if not op.attrs["channels_first"]:
-        filters = one(b, "reshape", [w], shape=Shape(w.tensor_type.shape[-2:]))
-        made = one(b, "matmul", [x, filters])
-        return one(b, "add", [made, bias[0]]) if bias else made
     depth, count = w.tensor_type.shape[1], w.tensor_type.shape[0]
     pixels = product(image.sizes[2:])
     rows = one(b, "reshape", [x], shape=Shape([image.shape[0], depth, from_poly(pixels)]))
@@ -216,6 +224,27 @@ def _decompose(b: Ops[Value], op: Op) -> Value:
         column = one(b, "reshape", [bias[0]], shape=Shape([count, StaticDim(1)]))
         made = one(b, "add", [made, column])
     return one(b, "reshape", [made], shape=Shape(result.shape))
+
+
+def _of_last(b: Ops[Value], operands: Sequence[Value], attrs: Attrs) -> Value:
+    """The convolution of an image that has its channels last."""
+    x, w, *bias = operands
+    if _is_product(operands, attrs):
+        filters = one(b, "reshape", [w], shape=Shape(w.tensor_type.shape[-2:]))
+        made = one(b, "matmul", [x, filters])
+    elif bias and not _is_finished(x.tensor_type):
+        return one(b, "conv.window", operands, **attrs)
+    else:  # the bias is added with whatever else follows, in one pass
+        made = one(b, "conv.window", [x, w], **attrs)
+    return one(b, "add", [made, bias[0]]) if bias else made
+
+
+def _turned(b: Ops[Value], op: Op, image: Value) -> Value:
+    """The result of ``op``, which has the channels first, for its image with them last."""
+    _, filter, *bias = op.operands
+    order = (*range(2, filter.tensor_type.rank), 1, 0)
+    turned = one(b, "permute", [filter], dims=order)
+    return _of_last(b, [image, turned, *bias], {**op.attrs, "channels_first": False})
 
 
 # ---------------------------------------------------------------- samples
@@ -262,6 +291,10 @@ def _samples() -> list[Sample]:
          (("n", "h", 7, 12), (3, 3, 4, 48), (48,)), groups=3, **same)  # fmt: skip
     both("small groups", (f(2, 6, 7, 8), f(3, 3, 2, 4)), groups=4, padding=(1, 0, 0, 1))
     both("depthwise", (f(2, 6, 7, 20), f(3, 3, 1, 20), f(20)), groups=20, stride=(1, 2), **same)
+    both("depthwise wide", (f(1, 5, 31, 27), f(3, 5, 1, 27)), groups=27, dilation=(1, 2),
+         padding=(1, 1, 4, 4))  # fmt: skip
+    both("depthwise of free pixels", (f(2, 6, 17, 24), f(3, 3, 1, 24)),
+         (("n", "h", "w", 24), (3, 3, 1, 24)), groups=24, stride=(2, 2), **same)  # fmt: skip
     both("depthwise twice", (f(1, 5, 5, 6), f(3, 3, 1, 12)), groups=6)
     both("pointwise", (f(2, 5, 9, 24), f(1, 1, 24, 40), f(40)),
          (("n", "h", 9, 24), (1, 1, 24, 40), (40,)))  # fmt: skip
@@ -315,10 +348,87 @@ define(
     infer=_infer,
     reference=_reference,
     kernel=write_windows,
+    finishes=_finishes,
+    channels_last=_turned,
+    joined="conv.joined",
     checks=_checks,
     cost=_cost,
     terms=_terms,
     samples=_samples,
+)
+
+
+# ---------------------------------------------------------------- of two images
+def _whole(types: Sequence[TensorType]) -> list[TensorType]:
+    """The image that two images are, the channels of the second behind those of the first, and the
+    filter."""
+    left, right, filter = types
+    require_rank("conv.joined", "the second input", right, left.rank, IMAGE[left.rank - 2][False])
+    same_dtype("conv.joined", types)
+    same_device("conv.joined", types)
+    if left.sizes[:-1] != right.sizes[:-1]:
+        raise ShapeError(
+            "ML369",
+            f"conv.joined: images of {left.shape} and {right.shape} have other pixels",
+            fix="only their channels, the last dim, may differ in number",
+        )
+    channels = from_poly(left.sizes[-1] + right.sizes[-1])
+    return [TensorType(left.dtype, [*left.shape[:-1], channels], left.device), filter]
+
+
+def _joined_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+    return _infer(_whole(types), attrs)
+
+
+def _joined_reference(call: Call, left: Array, right: Array, w: Array) -> Array:
+    return _reference(call, np.concatenate([left, right], -1), w)
+
+
+def _joined_checks(
+    operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs
+) -> list[Check]:
+    return _checks(_whole(operands), results, attrs)
+
+
+def _joined_cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
+    return _cost(_whole(operands), results, attrs)
+
+
+def _joined_terms(arrays: Sequence[Array], attrs: Attrs) -> int:
+    return _terms(arrays[1:], attrs)
+
+
+def _joined_samples() -> list[Sample]:
+    """The samples of one image of more channels than one, cut in two."""
+    found = []
+    for sample in _samples():
+        (x, w, *bias), attrs = sample.arrays, sample.attrs
+        if attrs["channels_first"] or bias or attrs["groups"] > 1 or x.shape[-1] < 2:
+            continue
+        cut = x.shape[-1] // 2
+        arrays = (x[..., :cut].copy(), x[..., cut:].copy(), w)
+        shapes = None
+        if sample.shapes is not None and not isinstance(sample.shapes[0][-1], str):
+            lead, window = sample.shapes[0][:-1], sample.shapes[1]
+            shapes = ((*lead, cut), (*lead, x.shape[-1] - cut), window)
+        found.append(Sample(arrays, attrs, shapes, sample.label))
+    return found
+
+
+define(
+    "conv.joined",
+    "kernel",
+    "spatial",
+    "The convolution of the channels of two images, those of the second behind the first's.",
+    attrs=ATTRIBUTES,
+    infer=_joined_infer,
+    reference=_joined_reference,
+    kernel=write_joined,
+    finishes=_finishes,
+    checks=_joined_checks,
+    cost=_joined_cost,
+    terms=_joined_terms,
+    samples=_joined_samples,
 )
 
 
@@ -395,6 +505,9 @@ def _transposed_samples() -> list[Sample]:
         made("all symbolic", (f(2, 4, 5, 3), f(3, 3, 3, 8)),
              (("n", "h", "w", "c"), ("r", "s", "c", "f")), stride=(2, 3), padding=(1, 1, 1, 0)),
         made("stride", (f(1, 5, 4, 6), f(4, 4, 6, 32)), stride=(2, 2), padding=(1, 1, 1, 1)),
+        made("side by side", (f(2, 3, 17, 6), f(2, 3, 6, 35), f(35)), stride=(2, 3)),
+        made("side by side, symbolic", (f(2, 3, 4, 6), f(2, 2, 6, 16)),
+             (("n", "h", "w", 6), (2, 2, 6, 16)), stride=(2, 2)),
         made("gaps", (f(1, 3, 3, 2), f(2, 1, 2, 5)), stride=(3, 2)),
         made("dilation", (f(1, 5, 4, 6), f(3, 2, 6, 9)), dilation=(2, 3), stride=(1, 2)),
         made("dilation stride", (f(1, 5, 4, 6), f(3, 3, 6, 9), f(9)), dilation=(2, 2),

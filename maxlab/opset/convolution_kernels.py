@@ -15,7 +15,7 @@ from typing import Any
 from maxlab.dtype import DType
 from maxlab.ir import Poly
 from maxlab.ir.poly import ONE
-from maxlab.opset.convolution_lines import write_lines
+from maxlab.opset.convolution_lines import write_lines, write_transposed_lines
 from maxlab.opset.convolution_planes import write_planes
 from maxlab.opset.convolution_products import (
     write_products,
@@ -25,6 +25,7 @@ from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.windows import (
     ceil_div,
+    evenly,
     known,
     number,
     product,
@@ -34,15 +35,23 @@ _FAST = (DType.float32, DType.bfloat16, DType.float16)
 """The floats that have fast kernels."""
 LEAST = 12
 """Channels of a result's group below which most columns of a product would be empty."""
+MOST_PIXELS = 14
+"""Pixels of a line that a depthwise kernel sums at once at most."""
+MOST_ACROSS = 7
+"""Taps of a line of a window that it keeps in registers (``MX_DEPTHWISE_TAPS`` of spatial.h)."""
+MOST_SEEN = 64
+"""Pixels that so many windows see, which are written out one by one."""
 MOST_TAPS = 256
 """Elements of a window for which a depthwise kernel keeps places on its stack."""
 
 Sizes = dict[str, Poly]
 
 
-def _sizes(at: Site, first: bool, *, transposed: bool = False) -> dict[str, Poly]:
-    """The sizes that texts name."""
-    x, w, y = at.operands[0].type.sizes, at.operands[1].type.sizes, at.results[0].type.sizes
+def _sizes(at: Site, first: bool, *, transposed: bool = False, images: int = 1) -> dict[str, Poly]:
+    """The sizes that texts name, where the first ``images`` operands are one image."""
+    x, w, y = at.operands[0].type.sizes, at.operands[images].type.sizes, at.results[0].type.sizes
+    for other in at.operands[1:images]:
+        x = (*x[:-1], x[-1] + other.type.sizes[-1])
     rank = len(x) - 2
     missing = 3 - rank
     ones = (ONE,) * missing
@@ -96,12 +105,41 @@ def write_windows(at: Site) -> None:
         _write(at, "convolution.c", "conv_pixels", sizes, SINGLE=few == depth == 1)
 
 
+def write_joined(at: Site) -> None:
+    """The parts of a convolution of two images, the channels of the second one behind those of the
+    first: no image of all channels is written where the kernel copies lines anyway."""
+    left, right, w = at.operands
+    sizes = _sizes(at, False, images=2)
+    sizes["LC"] = left.type.sizes[-1]
+    if at.target != "cuda" and write_lines(at, sizes, False, joined=True):
+        return
+    pixels = sizes["NB"] * sizes["ID"] * sizes["IH"] * sizes["IW"]
+    whole = at.temporary(left.dtype, pixels * sizes["IC"])
+    names = {"x": left, "other": right, "whole": whole}
+    join = OwnKernel(
+        at, "convolution.c", "join_images", sizes={**sizes, "PIXELS": pixels}, buffers=names
+    )
+    join.write(extent=pixels if at.target == "c" else pixels * sizes["IC"])
+    if at.target == "cuda":
+        _write(at, "convolution.cu", "conv_gpu", sizes, buffers={"x": whole, "w": w}, FIRST=False)
+    else:
+        _write(
+            at, "convolution.c", "conv_pixels", sizes, buffers={"x": whole, "w": w}, SINGLE=False
+        )
+
+
 def _write(at: Site, file: str, name: str, sizes: Sizes, **more: Any) -> None:
-    """Add the parts of ``name``, an op of ``file``; ``more`` are parameters, or of ``part``."""
+    """Add the parts of ``name``, an op of ``file``; ``more`` are parameters, ``buffers`` that have
+    other names in the text, or of ``part``."""
+    buffers = more.pop("buffers", None)
     given = {key: more.pop(key) for key in list(more) if key.isupper()}
     dims = {"PLANE": given.pop("PLANE")} if "PLANE" in given else {}
+    texts = {}
+    if at.finish:
+        texts, given["FINISH"] = {"finish": at.finish}, True
     kernel = OwnKernel(
-        at, file, name, dims=dims, sizes=sizes, BIAS=len(at.operands) > 2, **given
+        at, file, name, dims=dims, sizes=sizes, texts=texts, buffers=buffers,
+        BIAS=buffers is None and len(at.operands) > 2, **given,
     )  # fmt: skip
     kernel.write(**more)
 
@@ -109,10 +147,29 @@ def _write(at: Site, file: str, name: str, sizes: Sizes, **more: Any) -> None:
 # ---------------------------------------------------------------- depthwise
 def _depthwise_pixels(at: Site, sizes: Sizes) -> None:
     """Channels last, each by itself."""
+    if _depthwise_lines(at, sizes):
+        return
     half = at.operands[0].dtype is not DType.float32
-    scratch = sizes["OC"] * number(16) if half else 0
+    scratch = sizes["OC"] * number(18 if half else 4) + number(64)  # zeros; of halves, four sums
     more = {**sizes, "TAPS": sizes["KK"]}
     _write(at, "convolution.c", "depthwise_pixels", more, scratch=scratch)
+
+
+def _depthwise_lines(at: Site, sizes: Sizes) -> bool:
+    """Channels last of float32, each by itself, of windows that are small enough to have all taps
+    of a line in registers; False for others."""
+    window, apart, stride = (known(sizes[f"{part}W"]) for part in "KDS")
+    lines = known(sizes["KD"] * sizes["KH"])
+    if at.operands[0].dtype is not DType.float32 or not (window and apart and stride and lines):
+        return False
+    many = evenly(known(sizes["OW"]), MOST_PIXELS)
+    if window > MOST_ACROSS or (many - 1) * stride + (window - 1) * apart >= MOST_SEEN:
+        return False
+    _write(
+        at, "convolution.c", "depthwise_lines", {**sizes, "TAPS": sizes["KK"]}, MANY=many,
+        LINES=lines, ACROSS=window, APART=apart, STRIDE=stride,
+    )  # fmt: skip
+    return True
 
 
 def _depthwise_planes(at: Site, sizes: Sizes) -> None:
@@ -145,8 +202,10 @@ def write_transposed(at: Site) -> None:
     filters = known(sizes["OC"])
     few = filters is not None and filters < LEAST
     fast = at.operands[0].dtype in _FAST and not few
+    if fast and write_transposed_lines(at, sizes):
+        return
     if not (fast and write_transposed_products(at, sizes)):
         _write(at, "convolution.c", "transposed", sizes)
 
 
-__all__ = ["write_transposed", "write_windows"]
+__all__ = ["write_joined", "write_transposed", "write_windows"]

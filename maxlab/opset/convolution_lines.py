@@ -29,7 +29,7 @@ from maxlab.opset.convolution_products import (
 )
 from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
-from maxlab.opset.windows import ceil_div, known, number
+from maxlab.opset.windows import ceil_div, evenly, known, number
 
 PIXELS = (392, 196)
 """Pixels of the result that a block has: the most, and what they are where this leaves too few
@@ -69,13 +69,6 @@ class _Block:
         return self.images * planes * self.lines * self.pixels * self.channels
 
 
-def _evenly(total: int | None, most: int) -> int:
-    """The part of ``total`` that is ``most`` at most, where all parts are about equal."""
-    if total is None:
-        return most
-    return -(-total // -(-total // most)) if total > most else max(total, 1)
-
-
 def _block(at: Site, sizes: Sizes) -> _Block | None:
     """The block of a convolution; None where one would not stay in the cache, or not be known."""
     counts = [known(sizes[name]) or 0 for name in ("GI", "OC", "KD", "KH", "KW")]
@@ -93,7 +86,7 @@ def _block(at: Site, sizes: Sizes) -> _Block | None:
         return None  # one tap has no windows; short pieces are better copied together
     channels, run = depth, kw * depth
     if not by_line:
-        channels, run = _evenly(depth, max(DEPTH // taps, 16)), 0
+        channels, run = evenly(depth, max(DEPTH // taps, 16)), 0
         channels = min(depth, -(-channels // 16) * 16)
     out = [known(sizes[f"O{axis}"]) for axis in "DHW"]
 
@@ -106,18 +99,18 @@ def _block(at: Site, sizes: Sizes) -> _Block | None:
 
     def cut(pixels: int) -> tuple[_Block, int]:
         """The block of about so many pixels, and how many of them there are at least."""
-        width = _evenly(out[2], 14 * 16)
-        height = _evenly(out[1], max(1, pixels // width)) if out[2] is not None else 2
+        width = evenly(out[2], 14 * 16)
+        height = evenly(out[1], max(1, pixels // width)) if out[2] is not None else 2
         images = 1
         if (out[0], out[1], out[2]) == (1, height, width):
-            images = _evenly(batch, max(1, pixels // (height * width)))
+            images = evenly(batch, max(1, pixels // (height * width)))
         while 4 * made(images, height, width).floats(planes) > CACHED:
             if images > 1:
-                images = _evenly(images, images - 1)
+                images = evenly(images, images - 1)
             elif height > 1:
-                height = _evenly(height, height - 1)
+                height = evenly(height, height - 1)
             elif width > 28:
-                width = _evenly(width, width - 1)
+                width = evenly(width, width - 1)
             else:
                 break
         each = zip((batch, *out), (images, 1, height, width), strict=True)
@@ -130,9 +123,10 @@ def _block(at: Site, sizes: Sizes) -> _Block | None:
     return found if 4 * found.floats(planes) <= CACHED * 3 // 2 else None
 
 
-def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
-    """The parts of a convolution of float32 with moving windows; False when it is none for that."""
-    x = at.operands[0]
+def write_lines(at: Site, sizes: Sizes, first: bool, joined: bool = False) -> bool:
+    """The parts of a convolution of float32 with moving windows; False when it is none for that.
+    ``joined``: the image are two, ``LC`` channels of the first and then those of the second."""
+    x, w = at.operands[0], at.operands[2 if joined else 1]
     block = _block(at, sizes) if x.dtype is DType.float32 else None
     if block is None:
         return False
@@ -163,14 +157,15 @@ def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
         line = known(sizes["IW"])
         if line is not None and line < SPREAD:
             image, turning = turned_image(at, x, more), False
-    packed = packed_filter(at, at.operands[1], more, first)
+    packed = packed_filter(at, w, more, first)
     streamed = not first and block.images == 1 and known(widths) == 1
     lined = -(-block.floats(known(sizes["KD"]) or 1) // 16) * 16
     kernel = OwnKernel(
         at, "convolution_lines.c", "conv_blocks", sizes=more,
-        buffers={"image": image, "packed": packed}, BIAS=len(at.operands) > 2,
-        BY_LINE=block.run > 0, TURNING=turning, TILED=first, STREAMED=streamed, PANEL=PANEL,
-        LEFT=PANEL - 1, LINED=lined,
+        buffers={"image": image, "other": at.operands[1], "packed": packed},
+        texts={"finish": at.finish}, FINISH=bool(at.finish), JOINED=joined,
+        BIAS=not joined and len(at.operands) > 2, BY_LINE=block.run > 0, TURNING=turning,
+        TILED=first, STREAMED=streamed, PANEL=PANEL, LEFT=PANEL - 1, LINED=lined,
     )  # fmt: skip
     scratch = 4 * (lined + (pixels * (columns + 16) if first else 0))
     work = number(pixels) * sizes["KK"] * sizes["OC"].floordiv(number(16 * parts)) + ONE
@@ -178,4 +173,24 @@ def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
     return True
 
 
-__all__ = ["write_lines"]
+def write_transposed_lines(at: Site, sizes: Sizes) -> bool:
+    """The part of a transposed convolution of float32 whose windows lie side by side, without
+    padding; False for others."""
+    window = [known(sizes[f"K{axis}"]) for axis in "HW"]
+    beside = window == [*at.attrs["stride"]] and set(at.attrs["dilation"]) == {1}
+    if at.operands[0].dtype is not DType.float32 or not beside or any(at.attrs["padding"]):
+        return False
+    depth = sizes["KH"] * sizes["KW"] * sizes["IC"]
+    # One matrix, whose rows are tap by tap the channels.
+    found = {"GR": ONE, "GI": sizes["IC"], "GO": sizes["OC"], "KK": depth}
+    more = {**sizes, **found, "DEPTH": depth, "PANELS": ceil_div(sizes["OC"], PANEL)}
+    packed = packed_filter(at, at.operands[1], more, False)
+    kernel = OwnKernel(
+        at, "convolution_lines.c", "transposed_lines", sizes=more, buffers={"packed": packed},
+        BIAS=len(at.operands) > 2, PANEL=PANEL,
+    )  # fmt: skip
+    kernel.write()
+    return True
+
+
+__all__ = ["write_lines", "write_transposed_lines"]

@@ -80,7 +80,8 @@ def write_products(at: Site, sizes: Sizes, first: bool) -> None:
     own = more["RUN"] if by_pixel else more["RUN"] + number(BLOCK) * sizes["KK"]
     kernel = OwnKernel(
         at, "convolution_products.c", "conv_product", sizes=more,
-        buffers={"image": image, "packed": packed}, BIAS=len(at.operands) > 2, FIRST=first,
+        buffers={"image": image, "packed": packed}, texts={"finish": at.finish},
+        FINISH=bool(at.finish), BIAS=len(at.operands) > 2, FIRST=first,
         BY_PIXEL=by_pixel, RANGES=ranges, COLUMNS=columns, KIND=KINDS[x.dtype], **_NUMBERS,
     )  # fmt: skip
     items = ranges * columns
@@ -123,7 +124,7 @@ def packed_filter(at: Site, w: Buffer, sizes: Sizes, first: bool) -> Buffer:
     else:
         row, column, period, outer = sizes["OC"], ONE, depth, number(0)
     taps = (period, outer) if first and known(spatial) != 1 else ()
-    if at.attrs["groups"] == 1:
+    if known(sizes["GR"]) == 1:
         found = at.packed(w, (depth, sizes["GO"], row, column), taps)
         if found is not None:
             known_packed: Buffer = found
@@ -132,8 +133,8 @@ def packed_filter(at: Site, w: Buffer, sizes: Sizes, first: bool) -> Buffer:
     packed: Buffer = at.temporary(w.dtype, count)
     more = {**sizes, "ROW": row, "COLUMN": column, "PERIOD": period, "OUTER": outer}
     OwnKernel(
-        at, "convolution_products.c", "pack_filter", sizes=more, buffers={"packed": packed},
-        FIRST=first, PANEL=PANEL, KIND=KINDS[w.dtype],
+        at, "convolution_products.c", "pack_filter", sizes=more,
+        buffers={"filter": w, "packed": packed}, FIRST=first, PANEL=PANEL, KIND=KINDS[w.dtype],
     ).write()  # fmt: skip
     return packed
 

@@ -27,8 +27,9 @@ Lowering kinds:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, Required, TypedDict, Unpack
 
 import numpy as np
@@ -45,6 +46,7 @@ from maxlab.opset.facts import FAMILIES, Chapter, Family, Foreign, Role, ScalarT
 from maxlab.opset.faults import Fault
 from maxlab.opset.identities import Identity
 from maxlab.opset.kernel import Site
+from maxlab.opset.places import PLACE
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]
@@ -158,6 +160,9 @@ class OpDef:
     """how each language spells its scalar operators, by their names"""
     inverse: str = ""
     """for ``x op y`` that is ``x * g(y)`` up to rounding: the scalar operator ``g``"""
+    merges: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """for ``f(x) op g(x)`` that is ``h(x)`` up to rounding: the scalar ``h``, by ``(f, g)`` in the
+    order of the alphabet"""
     position: Callable[[Attrs, tuple[Poly, ...]], Poly] | None = None
     """for an op of the kind ``iota`` without operands: its element at an index"""
     view: ViewIndex | None = None
@@ -168,6 +173,16 @@ class OpDef:
     decompose: Decompose | None = None
     kernel: Callable[[Site], None] | None = None
     """writes the kernels of an op of the kind ``kernel``"""
+    finishes: Callable[[Op], bool] | None = None
+    """for an op with kernels, whether maps of its result can follow part by part, see
+    ``Site.finish``"""
+    channels_last: Callable[[Ops[Value], Op, Value], Value] | None = None
+    """for an op whose first operand is an image, and whose attribute ``channels_first`` says where
+    its channels are: adds the op for this image with its channels last, where they were first, and
+    gives the result, whose channels are last too"""
+    joined: str = ""
+    """for an op whose first operand is an image, the op that reads two images in its place, the
+    channels of the second behind those of the first"""
     checks: Checks | None = None
     cost: CostOf | None = None
     samples: Callable[[], Sequence[Sample]] | None = None
@@ -185,6 +200,9 @@ class OpDef:
     not what the op makes of the sizes of its operands"""
     same_order: bool = False
     """whether this view has the elements of its operand in the same order"""
+    takes_float8: bool = False
+    """whether an op of the kind ``kernel`` or ``map`` takes floats of 8 bits, as those do that only
+    choose and move elements"""
     effect: Effect = ""
     """what the op does to the world: ``make``, ``read`` or ``write`` a buffer, its first operand,
     ``print``, or ``sync`` the devices of its operands; ops with an effect are neither dropped,
@@ -220,12 +238,16 @@ class Facts(TypedDict, total=False):
     scalar: Callable[[Attrs], str] | None
     scalar_text: Mapping[str, ScalarText]
     inverse: str
+    merges: Mapping[tuple[str, str], str]
     position: Callable[[Attrs, tuple[Poly, ...]], Poly] | None
     view: ViewIndex | None
     axes: Callable[[Attrs, int], Sequence[int]] | None
     reduce: str | None
     decompose: Decompose | None
     kernel: Callable[[Site], None] | None
+    finishes: Callable[[Op], bool] | None
+    channels_last: Callable[[Ops[Value], Op, Value], Value] | None
+    joined: str
     checks: Checks | None
     cost: CostOf | None
     samples: Callable[[], Sequence[Sample]] | None
@@ -235,6 +257,7 @@ class Facts(TypedDict, total=False):
     terms: Callable[[Sequence[Array], Attrs], int] | None
     magnitude: Callable[[Sequence[Array], Attrs], Array] | None
     same_order: bool
+    takes_float8: bool
     effect: Effect
     changed: Callable[[Attrs], tuple[int, ...]] | None
     asserts: bool
@@ -242,7 +265,58 @@ class Facts(TypedDict, total=False):
     host: Callable[[Op], HostCall] | None
 
 
-OPSET: dict[str, OpDef] = {}
+class Table(MutableMapping[str, OpDef]):
+    """The rows of all ops by their names, in the order of ``PLACES``. The module that declares a
+    row is imported when the row is first asked for, that of all when they are gone through."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, OpDef] = {}
+
+    def __getitem__(self, name: str) -> OpDef:
+        row = self._rows.get(name)
+        return row if row is not None else self._declared(name)
+
+    def get(self, name: str, default: None = None) -> OpDef | None:  # type: ignore[override]
+        """The row ``name``; None where there is none."""
+        row = self._rows.get(name)
+        return self._declared(name) if row is None and name in PLACE else row
+
+    def __contains__(self, name: object) -> bool:
+        return name in PLACE or name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        for name in PLACE:
+            self[name]
+        return iter((*PLACE, *(name for name in self._rows if name not in PLACE)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __setitem__(self, name: str, row: OpDef) -> None:
+        self._rows[name] = row
+
+    def __delitem__(self, name: str) -> None:
+        del self._rows[name]
+
+    def put(self, row: OpDef) -> None:
+        """Add a row.
+
+        Raises:
+            ValueError: The name is taken.
+        """
+        if row.name in self._rows:
+            raise ValueError(f"{row.name} is declared twice")
+        self._rows[row.name] = row
+
+    def _declared(self, name: str) -> OpDef:
+        place = PLACE.get(name)
+        if place is None:
+            raise KeyError(name)
+        import_module(f"maxlab.opset.{place}")
+        return self._rows[name]
+
+
+OPSET = Table()
 _SCALARS: dict[str, OpDef] = {}
 
 
@@ -252,11 +326,9 @@ def define(name: str, kind: Kind, chapter: Chapter, summary: str, **facts: Unpac
     Raises:
         ValueError: The name is taken.
     """
-    full = f"mo.{name}"
-    if full in OPSET:
-        raise ValueError(f"{full} is declared twice")
     facts.setdefault("family", FAMILIES[chapter])
-    OPSET[full] = row = OpDef(full, kind, chapter, summary, **facts)
+    row = OpDef(f"mo.{name}", kind, chapter, summary, **facts)
+    OPSET.put(row)
     for scalar in row.scalar_text:
         _SCALARS[scalar] = row
     return row
@@ -268,12 +340,12 @@ def scalar_text(name: str) -> ScalarText:
     Raises:
         GraphError: ML301, no row has this scalar operator.
     """
-    row = _SCALARS.get(name)
-    if row is None:
+    try:
+        return _scalar(name).scalar_text[name]
+    except KeyError:
         raise GraphError(
             "ML301", f"there is no scalar operator {name!r}", fix="the ops are listed in docs/ops"
-        )
-    return row.scalar_text[name]
+        ) from None
 
 
 def scalar_weight(name: str) -> int:
@@ -282,7 +354,16 @@ def scalar_weight(name: str) -> int:
     Raises:
         KeyError: No row has this scalar operator.
     """
-    return _SCALARS[name].weight
+    return _scalar(name).weight
+
+
+def _scalar(name: str) -> OpDef:
+    """The row that has the scalar operator ``name``."""
+    row = _SCALARS.get(name)
+    if row is None:
+        list(OPSET)  # another module may declare it
+        row = _SCALARS[name]
+    return row
 
 
 def lookup(name: str) -> OpDef:

@@ -85,13 +85,13 @@ def read_library(
     """
     lines = text.expandtabs(8).splitlines()
     parts = _divided(lines, file, first)
-    usable = list(parts.macros)
+    usable, others = list(parts.macros), macros if macros is not None else {}
     for name, number in parts.uses:
-        if name not in (macros or {}):
+        if name not in others:
             said = f"there is no file {name!r} beside it"
             raise _bad(said, file, first + number, lines[number], "load the folder of both files")
         own = {macro.name for macro in usable}
-        usable += [macro for macro in (macros or {})[name] if macro.name not in own]
+        usable += [macro for macro in others[name] if macro.name not in own]
     made = []
     for begin, end in parts.ops:
         source = "\n".join(lines[begin:end]).rstrip()

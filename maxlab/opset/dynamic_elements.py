@@ -229,6 +229,7 @@ define(
     infer=_masked_infer,
     reference=_masked,
     kernel=lambda at: _kernel(at, "masked_scatter", at.operands[1].type),
+    takes_float8=True,
     cost=lambda operands, results, attrs: Cost(elements(operands[0])),
     samples=_masked_samples,
 )

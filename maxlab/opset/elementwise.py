@@ -89,6 +89,7 @@ def _unary(
     onnx: str = "",
     family: Family = "elementwise",
     identities: tuple[Identity, ...] = (),
+    parts_of: tuple[str, ...] = (),
 ) -> None:
     def reference(call: Call, x: Array) -> Array:
         return np.asarray(fn(_wide(x)))
@@ -104,7 +105,7 @@ def _unary(
         samples=_unary_samples(low, high, floats),
         weight=weight,
         ulps=ulps,
-        scalar_text={name: text or function(name)},
+        scalar_text={name: text or function(name), **{one: function(one) for one in parts_of}},
         identities=identities,
         foreign=foreign_names(aten or name, onnx),
     )
@@ -255,6 +256,7 @@ _unary(
     ulps=3,
     onnx="Tanh",
     family="activation",
+    parts_of=("tanh_sigmoid",),
 )
 _unary(
     "atanh",

@@ -17,7 +17,7 @@ NOTHING, SAME = 4, 5
 MISMATCH = -1
 """As the limit of a slice, ``MISMATCH - size`` stands for the size that the slice must have."""
 
-FaultKind = Literal["index", "slice", "bounds", "reversed bounds"]
+FaultKind = Literal["index", "slice", "bounds", "reversed bounds", "draw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Fault:
         label: What the message calls the op.
         kind: ``"index"``, one of a dim; ``"slice"``, a computed bound of a slice of a buffer, or
             its size; ``"bounds"``, a computed bound of a slice of a tensor, ``"reversed bounds"``
-            of one that goes backwards.
+            of one that goes backwards; ``"draw"``, the token of a logit that no probability can be
+            made of, or -1 where no token is left.
     """
 
     label: str
@@ -52,6 +53,8 @@ class Fault:
                 at=at,
                 fix=f"indices go from {-limit} to {limit - 1}{more}",
             )
+        if self.kind == "draw":
+            return _no_draw(value, at)
         low, high = (-limit - 1, limit - 1) if self.kind == "reversed bounds" else (-limit, limit)
         return ExecutionError(
             "ML652",
@@ -59,6 +62,24 @@ class Fault:
             at=at,
             fix=f"bounds go from {low} to {high}; they are not clamped",
         )
+
+
+def _no_draw(token: int, at: Location | None) -> ExecutionError:
+    if token < 0:
+        return ExecutionError(
+            "ML185",
+            "sampling: no token is left that could be drawn",
+            at=at,
+            why=["every logit of a row is minus infinity, or its token is not allowed"],
+            fix="allow one token at least",
+        )
+    return ExecutionError(
+        "ML183",
+        f"sampling: finite logits or minus infinity expected ≠ NaN or plus infinity at the token "
+        f"{token}",
+        at=at,
+        fix="look for what computed it: maxlab.values shows what each operation made",
+    )
 
 
 __all__ = ["MISMATCH", "Fault", "FaultKind"]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maxlab.dtype import DType
-from maxlab.ir import BufferType, DeviceRef, Dim, TensorType, Type
+from maxlab.errors import ShapeError
+from maxlab.ir import BufferType, ChainType, DeviceRef, Dim, TensorType, Type
 from maxlab.opset.core import OpDef
 
 MOST = 16384
@@ -27,13 +28,14 @@ def inferred(row: OpDef, types: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
 
     Raises:
         MaxlabError: What the row's type rule says.
+        ShapeError: ML659, a condition on the sizes that no call can meet.
     """
     key: tuple[Any, ...] | None = (row.name, *types)
     if attrs:
         frozen = _frozen(attrs.values())
         key = None if frozen is None else (row.name, *types, *attrs, frozen)
     if key is None:
-        return tuple(row.infer(types, attrs))
+        return _new(row, types, attrs)
     known = _known.get(key)
     if known is not None:
         found, shapes = known
@@ -46,11 +48,28 @@ def inferred(row: OpDef, types: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
             for type, shape in zip(found, shapes, strict=True)
         ):
             return found
-    found = tuple(row.infer(types, attrs))
+    found = _new(row, types, attrs)
     if all(map(_is_as_made, types)):
         if len(_known) >= MOST:
             _known.clear()
         _known[key] = found, tuple(_dims_of(t) for t in found)
+    return found
+
+
+def _new(row: OpDef, types: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    """The types by the rule of ``row``. A condition on sizes that are known is decided now, so that
+    the error names the line that made the op, and no call has to find it."""
+    found = tuple(row.infer(types, attrs))
+    if row.checks is not None:
+        tensors = [type for type in types if not isinstance(type, ChainType)]
+        for check in row.checks(tensors, found, attrs):
+            sides = (check.left, check.right)
+            if all(side.is_constant for side in sides) and not check.holds({}):
+                raise ShapeError(
+                    "ML659",
+                    f"{check.message}: {check.left} {check.relation} {check.right} does not hold",
+                    fix="pass tensors of sizes for which it holds",
+                )
     return found
 
 

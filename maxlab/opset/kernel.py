@@ -97,6 +97,15 @@ class Site(Protocol):
         """Whether ``top_k`` sorts whole rows."""
         ...
 
+    @property
+    def finish(self) -> str:
+        """In C: the name of a function that is called with ``(b, d, r0, r1, c0, c1, ctx)`` as soon
+        as the rows ``r0`` to ``r1`` and the columns ``c0`` to ``c1`` of the result are in its
+        memory, once for each element, and ends the run where it does not return 0. Columns are
+        along the last axis. Empty where nothing follows; only ops whose row ``finishes`` are asked.
+        """
+        ...
+
     def size(self, poly: Poly | int) -> str:
         """``poly`` as text, of the type ``i64``."""
         ...

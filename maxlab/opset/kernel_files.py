@@ -14,7 +14,7 @@ Only here may a text name what is around it, ``ctx`` or ``hi``, and leave ``@siz
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,23 +43,39 @@ def own_library(file: str) -> Mapping[str, Declaration]:
     from maxlab.opset.declared import read_library
 
     text = (_folder() / file).read_text("utf-8")
-    return {op.name: op for op in read_library(text, f"kernels/ops/{file}", 1, None, _macros())}
+    return {op.name: op for op in read_library(text, f"kernels/ops/{file}", 1, None, _MACROS)}
 
 
 def _folder() -> Path:
     return next((place for place in _PLACES if place.is_dir()), _PLACES[-1])
 
 
-@functools.cache
-def _macros() -> Mapping[str, tuple[Macro, ...]]:
-    """The macros of all files, by file."""
-    from maxlab.opset.declared import read_macros
+class _Macros(Mapping[str, tuple["Macro", ...]]):
+    """The macros of all files, by file; a file is read when its macros are first asked for."""
 
-    return {
-        path.name: tuple(read_macros(path.read_text("utf-8"), f"kernels/ops/{path.name}"))
-        for path in sorted(_folder().iterdir())
-        if path.suffix in (".c", ".cu")
-    }
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[Macro, ...]] = {}
+
+    def __getitem__(self, file: str) -> tuple[Macro, ...]:
+        found = self._read.get(file)
+        if found is None:
+            from maxlab.opset.declared import read_macros
+
+            try:
+                text = (_folder() / file).read_text("utf-8")
+            except FileNotFoundError:
+                raise KeyError(file) from None
+            found = self._read[file] = tuple(read_macros(text, f"kernels/ops/{file}"))
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (path.name for path in sorted(_folder().iterdir()) if path.suffix in (".c", ".cu"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_MACROS = _Macros()
 
 
 class OwnKernel:

@@ -3,6 +3,7 @@ image."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ from maxlab.opset.windows import (
 )
 
 AXES = ("height", "width")
+MOST_WRITTEN = 16
+"""Elements of a window up to which each has a statement of its own."""
 
 
 # ---------------------------------------------------------------- pools
@@ -153,11 +156,32 @@ def _window_sizes(at: Site) -> dict[str, Poly]:
 
 def _pool_kernel(at: Site, start: str, *, mean: bool) -> None:
     """One pixel of all channels at a time; on a GPU, one element."""
+    few = math.prod(at.attrs["kernel_size"]) <= MOST_WRITTEN and at.target != "cuda"
+    texts = {"START": start, "FOLDED": _folded(at, mean) if few else ""}
     kernel = OwnKernel(
-        at, "pooling.c", "pool", sizes=_window_sizes(at), texts={"START": start}, MEAN=mean,
+        at, "pooling.c", "pool", sizes=_window_sizes(at), texts=texts, MEAN=mean, FEW=few,
         INSIDE=mean and not at.attrs["count_boundary"],
     )  # fmt: skip
     kernel.write(**({} if at.target == "cuda" else {"extent": _pixels(at)}))
+
+
+def _folded(at: Site, mean: bool) -> str:
+    """The statements that fold the elements of a window, which begins at ``from``, to ``v``: one
+    behind the other, so that a loop over channels around them becomes one of vectors."""
+    x = at.operands[0]
+    height, width = at.attrs["kernel_size"]
+    lines: list[str] = []
+    for r, s in np.ndindex(height, width):
+        element = x.load(f"from + ({r} * DH * IW + {s} * DW) * NC + c")
+        if not lines:
+            lines.append(f"{x.compute} v = {element};")
+        elif mean:
+            lines.append(f"v += {element};")
+        elif x.dtype.is_float():
+            lines.append(f"v = mx_max_{x.compute}(v, {element});")
+        else:
+            lines.append(f"v = {element} > v ? {element} : v;")
+    return " ".join(lines)
 
 
 def _pixels(at: Site) -> Poly:
@@ -200,6 +224,7 @@ def _pool_samples(floats: bool) -> list[Sample]:
     add("ceil wide", (1, 5, 6, 5), True, kernel_size=(1, 2), stride=(4, 5), ceil_mode=True)
     add("dilation", (1, 9, 9, 4), dilation=(2, 3), padding=(2, 1), stride=(1, 2))
     add("resnet", (1, 12, 12, 33), kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))
+    add("large", (1, 9, 8, 18), kernel_size=(5, 4), stride=(2, 1), padding=(2, 1))
     add("empty", (0, 5, 5, 2))
     if floats:
         add("valid only", (2, 7, 6, 5), True, padding=(1, 1), count_boundary=False)

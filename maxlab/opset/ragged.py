@@ -18,9 +18,9 @@ from maxlab.opset.attention import (
     seen,
     sequences_of,
     slopes,
-    write_attention,
     wrong_shape,
 )
+from maxlab.opset.attention_kernels import write_attention
 from maxlab.opset.attributes import DIM, FLOAT, INT, TEXT
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.kernel import Site

@@ -6,8 +6,8 @@ of a block of four words, and which random op of the graph it is for.
 
 Floats are the same to the last bit as well, in C, in CUDA and in NumPy. Their formulas are made of
 operations that IEEE 754 rounds in one way, and no product is added to anything except in ``fma``: a
-compiler that fuses products and sums finds nothing to fuse. Only fast math, which a session may be
-told to use, may change the last bit of a normal number: it divides in another way.
+compiler that fuses products and sums finds nothing to fuse. Only ``accuracy="fast"`` may change the
+last bit of a normal number: it divides in another way.
 
 Elements are numbered in chunks of ``LANES`` blocks: the words of one block are ``LANES`` elements
 apart, so that neighbours, vector lanes or threads, write neighbours.

@@ -6,12 +6,12 @@ has to make an op of a role gets its name from ``named``.
 
 from __future__ import annotations
 
-import functools
 from typing import TypeGuard
 
 from maxlab.ir import Function, Op
 from maxlab.opset.core import OPSET
 from maxlab.opset.facts import Role
+from maxlab.opset.places import NAMED
 
 
 def role_of(op: Op | None) -> Role | None:
@@ -25,7 +25,6 @@ def role_of(op: Op | None) -> Role | None:
     return row.role if row is not None else None
 
 
-@functools.cache
 def named(role: Role) -> str:
     """The name of the op whose role is ``role``.
 
@@ -36,10 +35,10 @@ def named(role: Role) -> str:
         >>> named("weight")
         'mo.constant.external'
     """
-    names = [name for name, row in OPSET.items() if row.role == role]
-    if len(names) != 1:
-        raise ValueError(f"{len(names)} ops have the role {role!r}")
-    return names[0]
+    name = NAMED.get(role)
+    if name is None:
+        raise ValueError(f"no op has the role {role!r} alone")
+    return name
 
 
 def is_constant(op: Op | None) -> TypeGuard[Op]:

@@ -143,6 +143,7 @@ define(
     infer=_gather_infer,
     reference=_gather,
     kernel=gather_kernel,
+    takes_float8=True,
     samples=_gather_samples,
 )
 
@@ -269,6 +270,7 @@ define(
     infer=_scatter_infer,
     reference=_scatter,
     kernel=scatter_kernel,
+    takes_float8=True,
     checks=_scatter_checks,
     samples=_scatter_samples,
 )
@@ -354,5 +356,6 @@ define(
     infer=_scatter_nd_infer,
     reference=_scatter_nd,
     kernel=scatter_nd_kernel,
+    takes_float8=True,
     samples=_scatter_nd_samples,
 )

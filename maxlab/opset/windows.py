@@ -40,6 +40,13 @@ def ceil_div(size: Poly, by: int) -> Poly:
     return (size + number(by - 1)).floordiv(number(by))
 
 
+def evenly(total: int | None, most: int) -> int:
+    """The part of ``total`` that is ``most`` at most, where all parts are about equal."""
+    if total is None:
+        return most
+    return -(-total // -(-total // most)) if total > most else max(total, 1)
+
+
 def require_counts(what: str, name: str, values: object, count: int, least: int) -> tuple[int, ...]:
     """``values``, which must be ``count`` ints that are ``least`` or more.
 
@@ -142,6 +149,7 @@ def wide(x: Array) -> Array:
 __all__ = [
     "ceil_div",
     "declared",
+    "evenly",
     "finished",
     "known",
     "number",

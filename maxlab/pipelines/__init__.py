@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any
 from maxlab.errors import missing
 
 if TYPE_CHECKING:
+    from maxlab.pipelines.lib.audio_decoder import AudioDecoder as AudioDecoder
+    from maxlab.pipelines.lib.audio_generator_model import (
+        AudioGeneratorModel as AudioGeneratorModel,
+    )
+    from maxlab.pipelines.lib.audio_generator_pipeline import (
+        AudioGeneratorPipeline as AudioGeneratorPipeline,
+    )
     from maxlab.pipelines.lib.config import AudioGenerationConfig as AudioGenerationConfig
     from maxlab.pipelines.lib.config import KVCacheConfig as KVCacheConfig
     from maxlab.pipelines.lib.config import LoRAConfig as LoRAConfig
@@ -32,20 +39,30 @@ if TYPE_CHECKING:
     from maxlab.pipelines.lib.interfaces import ModelInputs as ModelInputs
     from maxlab.pipelines.lib.interfaces import ModelOutputs as ModelOutputs
     from maxlab.pipelines.lib.interfaces import PipelineModel as PipelineModel
+    from maxlab.pipelines.lib.pipeline_variants.text_generation import (
+        TextGenerationPipeline as TextGenerationPipeline,
+    )
     from maxlab.pipelines.lib.registry import PIPELINE_REGISTRY as PIPELINE_REGISTRY
     from maxlab.pipelines.lib.registry import PipelineRegistry as PipelineRegistry
     from maxlab.pipelines.lib.registry import SupportedArchitecture as SupportedArchitecture
+    from maxlab.pipelines.lib.speech_token_pipeline import (
+        SpeechTokenGenerationPipeline as SpeechTokenGenerationPipeline,
+    )
     from maxlab.pipelines.lib.tokenizer import (
         IdentityPipelineTokenizer as IdentityPipelineTokenizer,
     )
     from maxlab.pipelines.lib.tokenizer import (
         PreTrainedPipelineTokenizer as PreTrainedPipelineTokenizer,
     )
+    from maxlab.pipelines.lib.tokenizer import SpeechTokenizer as SpeechTokenizer
     from maxlab.pipelines.lib.tokenizer import TextAndVisionTokenizer as TextAndVisionTokenizer
     from maxlab.pipelines.lib.tokenizer import TextTokenizer as TextTokenizer
     from maxlab.pipelines.lib.utils import upper_bounded_default as upper_bounded_default
 
 _NAMES = {
+    "audio_decoder": ("AudioDecoder",),
+    "audio_generator_model": ("AudioGeneratorModel",),
+    "audio_generator_pipeline": ("AudioGeneratorPipeline",),
     "config": (
         "AudioGenerationConfig",
         "KVCacheConfig",
@@ -65,10 +82,13 @@ _NAMES = {
         "ModelOutputs",
         "PipelineModel",
     ),
+    "pipeline_variants.text_generation": ("TextGenerationPipeline",),
     "registry": ("PIPELINE_REGISTRY", "PipelineRegistry", "SupportedArchitecture"),
+    "speech_token_pipeline": ("SpeechTokenGenerationPipeline",),
     "tokenizer": (
         "IdentityPipelineTokenizer",
         "PreTrainedPipelineTokenizer",
+        "SpeechTokenizer",
         "TextAndVisionTokenizer",
         "TextTokenizer",
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ABI_VERSION = 4  # MX_VERSION of mx_abi.h
+ABI_VERSION = 7  # MX_VERSION of mx_abi.h
 
 DECLARATIONS = """
 typedef long long i64;
@@ -25,6 +25,7 @@ typedef struct mx_object mx_object;
 
 mx_team *mx_team_new(i64 nthreads);
 void mx_team_free(mx_team *team);
+void mx_team_rest(mx_team *team);
 i64 mx_team_size(mx_team *team);
 int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
@@ -66,16 +67,22 @@ i64 mx_pack_b_size(i64 K, i64 N);
 void mx_pack_b_f32(float *dst, const float *B, i64 K, i64 N, i64 row_stride, i64 col_stride,
                    i64 lo, i64 hi);
 void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
+void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most,
+                  i64 *mb, i64 *nb);
 i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb);
 i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
+i64 mx_matmul_guess(i64 M, i64 N, i64 K);
 i64 mx_half_pack_size(i64 K, i64 N);
 i64 mx_half_block_scratch(i64 kind, i64 rows);
 i64 mx_half_gemm_scratch(i64 kind, i64 M, i64 mb, i64 nb);
 i64 mx_half_matmul_scratch(i64 kind, i64 M, i64 N, i64 K);
 i64 mx_q_pack_size(i64 kind, i64 blocks, i64 n);
+i64 mx_int8_step(i64 k);
+i64 mx_int8_pack_size(i64 k, i64 n);
 i64 mx_attention_plan(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads,
-                      i64 *qb);
-i64 mx_attention_scratch(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb);
+                      i64 *plan);
+void mx_attention_cut(i64 batch, i64 heads, i64 tq, i64 nthreads, i64 most, i64 *qb);
+i64 mx_attention_scratch(i64 tk, i64 dim, i64 dim_v, const i64 *plan);
 
 void *dlopen(const char *path, int flags);
 void *dlsym(void *handle, const char *symbol);
@@ -85,6 +92,7 @@ void *aligned_alloc(size_t alignment, size_t size);
 void free(void *memory);
 int mlock(const void *memory, size_t size);
 int munlock(const void *memory, size_t size);
+int madvise(void *memory, size_t size, int advice);
 
 typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
 typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;

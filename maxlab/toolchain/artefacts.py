@@ -43,6 +43,7 @@ from maxlab.errors import (
 )
 from maxlab.habits import fitting
 from maxlab.toolchain import eviction, processes
+from maxlab.toolchain.folders import fresh_folder, remove_folder
 from maxlab.toolchain.private import private_folder
 from maxlab.toolchain.seals import (
     Content,
@@ -335,9 +336,7 @@ class Cache:
                     raise _cannot_write(folder.parent, reason) from error
                 self.use_spare(reason)
             finally:
-                import shutil
-
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
                 _building.discard((os.getpid(), folder))
 
     def build_dir(self) -> Path:
@@ -346,21 +345,19 @@ class Cache:
         Raises:
             CacheError: ML510, nowhere to write.
         """
-        import tempfile
-
         left = _TRIES
         while self.spare is None:
             left -= 1
             try:
                 self._prepare()
-                return Path(tempfile.mkdtemp(prefix=_BUILD, dir=self.root / "tmp"))
+                return fresh_folder(self.root / "tmp", _BUILD)
             except FileNotFoundError as error:  # removed by another process just now
                 if not left:
                     self.use_spare(error)
             except OSError as error:
                 self.use_spare(error)
         try:
-            return Path(tempfile.mkdtemp(prefix=_BUILD, dir=self.spare))
+            return fresh_folder(self.spare, _BUILD)
         except OSError as error:
             raise _cannot_write(self.spare, error) from error
 
@@ -526,9 +523,7 @@ class Cache:
                     if not left.name.startswith(_BUILD) or not left.is_dir(follow_symlinks=False):
                         continue
                     if time.time() - left.stat(follow_symlinks=False).st_mtime > _STALE_S:
-                        import shutil
-
-                        shutil.rmtree(left.path, ignore_errors=True)
+                        remove_folder(Path(left.path))
 
     def _place(self, root: Path, built: Path, path: Path) -> None:
         """Keep ``built`` as ``path``, whatever is there."""
@@ -671,9 +666,7 @@ def _leave() -> None:
     processes.stop_all()
     for owner, folder in _building:
         if owner == os.getpid():
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
 
 
 _INFO = "maxlab.cache().info()"

@@ -17,6 +17,7 @@ from typing import Protocol
 from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.toolchain.compiler import run
+from maxlab.toolchain.flags import Accuracy
 from maxlab.toolchain.nvlib import find_program, include_dirs, toolkit_roots, wheel_roots
 from maxlab.toolchain.nvrtc import Nvrtc, find_nvrtc
 
@@ -35,10 +36,12 @@ class CudaFlags:
     Products and sums are fused (``-fmad=true``, the compiler's default), as gcc does for the C
     kernels on a CPU with FMA: both round a fused pair once, and a result is within the tolerances
     of the op table on either. Division, square root and subnormals are IEEE's on both, unless
-    ``fast_math`` is asked for.
+    ``accuracy`` is ``"fast"``.
 
     Attributes:
-        fast_math: allow approximate division, square root and functions, and flush subnormals.
+        accuracy: ``"default"``: functions of float32 are CUDA's own. ``"exact"``: they are computed
+            in float64 and rounded once, and products and sums are not fused. ``"fast"``:
+            division, square root and functions are approximate, and subnormals are zero.
         fmad: let the compiler fuse products and sums.
         line_info: line tables, by which profilers and `sass` map instructions to the text.
         max_registers: the most registers of a thread, or None for the compiler's own choice.
@@ -46,7 +49,7 @@ class CudaFlags:
         extra: further compiler arguments that nvcc and NVRTC both know, in order.
     """
 
-    fast_math: bool = False
+    accuracy: Accuracy = "default"
     fmad: bool = True
     line_info: bool = True
     max_registers: int | None = None
@@ -55,9 +58,12 @@ class CudaFlags:
 
     def arguments(self) -> list[str]:
         """The compiler arguments, without files and without an architecture."""
-        args = ["--std=c++17", f"--fmad={'true' if self.fmad else 'false'}"]
-        if self.fast_math:
+        fused = self.fmad and self.accuracy != "exact"
+        args = ["--std=c++17", f"--fmad={'true' if fused else 'false'}"]
+        if self.accuracy == "fast":
             args.append("--use_fast_math")
+        elif self.accuracy == "exact":
+            args.append("-DMX_EXACT=1")
         if self.line_info:
             args.append("-lineinfo")
         if self.max_registers is not None:

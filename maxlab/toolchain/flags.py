@@ -1,13 +1,14 @@
 """Flags of a kernel's compilation: `Flags`, and the arguments they become.
 
-Input: the choices of a session (fast math, extra macros). Output: compiler arguments and
-a digest that is part of the name under which the artefact is kept.
+Input: the choices of a session (how exact functions are, extra macros). Output: compiler arguments
+and a digest that is part of the name under which the artefact is kept.
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from maxlab.digests import blake2b
 from maxlab.toolchain.compiler import Compiler
@@ -19,9 +20,18 @@ _BASE = ("-std=gnu11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
 # A call to a function nobody declared is a mistake of the code generator. Without this it
 # would only be found when the library is opened.
 _ERRORS = ("-Werror=implicit-function-declaration", "-Werror=int-conversion")
-# Not -ffinite-math-only: masks are made of infinities. Not -fassociative-math: what a sum lost to
-# rounding, as log1p adds it again, would be lost for good, and sums of reductions are free already.
-FAST_MATH = ("-fno-signed-zeros", "-freciprocal-math")
+Accuracy = Literal["exact", "default", "fast"]
+ACCURACIES: tuple[Accuracy, ...] = get_args(Accuracy)
+# The prelude has other forms of some functions under the macros.
+# exact: a product and a sum are one operation only where the text says so, on every machine.
+# fast: not -ffinite-math-only, as masks are made of infinities; not -fassociative-math, as what a
+# sum lost to rounding and a text adds again would be lost for good, and sums of reductions are free
+# already.
+ACCURACY_ARGUMENTS: dict[Accuracy, tuple[str, ...]] = {
+    "exact": ("-ffp-contract=off", "-DMX_EXACT"),
+    "default": (),
+    "fast": ("-fno-signed-zeros", "-freciprocal-math", "-DMX_FAST"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +40,37 @@ class Flags:
 
     Attributes:
         optimize: 0 to 3, the compiler's -O level.
-        fast_math: let divisions be products with reciprocals, and zeros have no sign. NaN and
-            infinities keep their meaning.
+        accuracy: how exact functions are; see ``maxlab.compiler.Options``. ``"fast"`` also lets
+            divisions be products with reciprocals, and zeros have no sign.
         brief: take `Compiler.brief_arguments`, for code that is compiled more than it is run.
+        quick: take `Compiler.quick_arguments`, for code that runs until better code is there.
         debug: line tables for debuggers and profilers (-g).
         defines: macros, as ``(name, value)`` pairs.
         extra: further compiler arguments, in order.
     """
 
     optimize: int = 1
-    fast_math: bool = False
+    accuracy: Accuracy = "default"
     debug: bool = False
     brief: bool = False
+    quick: bool = False
     defines: tuple[tuple[str, str], ...] = ()
     extra: tuple[str, ...] = ()
 
+    @property
+    def portable_arguments(self) -> tuple[str, ...]:
+        """The arguments that are the same for all compilers and machines."""
+        return (f"-O{self.optimize}", *_BASE)
+
     def arguments(self, compiler: Compiler) -> list[str]:
         """The compiler arguments, without files, for code that runs on this machine."""
-        args = [f"-O{self.optimize}", *_BASE, *compiler.machine_arguments, *_ERRORS]
+        args = [*self.portable_arguments, *compiler.machine_arguments, *_ERRORS]
         args += compiler.family_arguments
-        if self.fast_math:
-            args += FAST_MATH
+        args += ACCURACY_ARGUMENTS[self.accuracy]
         if self.brief:
             args += compiler.brief_arguments
+        if self.quick:
+            args += compiler.quick_arguments
         if self.debug:
             args.append("-g")
         args += [f"-D{name}={value}" for name, value in self.defines]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from maxlab.errors import ToolchainError
 from maxlab.toolchain.cffi_abi import ffi
-from maxlab.toolchain.flags import Flags
+from maxlab.toolchain.flags import Accuracy, Flags
 from maxlab.toolchain.library import runtime
 from maxlab.toolchain.units import KernelSource, compile_units
 
@@ -80,13 +80,13 @@ class Notes(NamedTuple):
         return cls(signal, known, address, access, stack, zone, at)
 
 
-def load(symbol: str, text: str, fast_math: bool) -> int:
+def load(symbol: str, text: str, accuracy: Accuracy) -> int:
     """The address in this process of the kernel ``symbol``, which is in the cache already.
 
     Raises:
         ToolchainError: As `compile_units`.
     """
-    flags = Flags(fast_math=fast_math)
+    flags = Flags(accuracy=accuracy)
     (kernel,) = compile_units([KernelSource(symbol, text)], flags=flags)
     return kernel.address
 

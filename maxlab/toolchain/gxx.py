@@ -33,6 +33,7 @@ from maxlab.toolchain.compiler import (
     require_library,
     run,
 )
+from maxlab.toolchain.flags import Accuracy
 from maxlab.toolchain.prelude import kernels_dir
 from maxlab.toolchain.processes import parallel
 from maxlab.toolchain.units import check as check_run
@@ -51,8 +52,12 @@ _MODULE = (
     "-fno-math-errno", "-fno-trapping-math",
 )  # fmt: skip
 _FAST = ("-O2",)
-# What nvcc's --use_fast_math has that g++ has too; it reorders no sums, as nvcc does not.
-_FAST_MATH = ("-fno-signed-zeros", "-freciprocal-math")
+# Of "fast", what nvcc's --use_fast_math has that g++ has too; no sums are reordered, as by nvcc.
+_ACCURACY: dict[Accuracy, tuple[str, ...]] = {
+    "exact": ("-DMX_EXACT",),
+    "default": (),
+    "fast": ("-fno-signed-zeros", "-freciprocal-math"),
+}
 # -O1 keeps the order and the number of accesses close to the text's.
 _CHECKED = (
     "-O1", "-fsanitize=thread", "-fsanitize=bounds,alignment",
@@ -164,12 +169,11 @@ def compile_sim(
 
 
 def module_arguments(
-    compiler: Compiler, check: bool, record: bool = False, *, fast_math: bool = False
+    compiler: Compiler, check: bool, record: bool = False, *, accuracy: Accuracy = "default"
 ) -> list[str]:
     """The options that modules are compiled with."""
     how = _RECORDED if record else _CHECKED if check else _FAST
-    loose = _FAST_MATH if fast_math else ()
-    return [*_COMMON, *_MODULE, *how, *loose, *compiler.machine_arguments]
+    return [*_COMMON, *_MODULE, *how, *_ACCURACY[accuracy], *compiler.machine_arguments]
 
 
 def module_key(compiler: Compiler, arguments: Sequence[str], text: str) -> Key:

@@ -1,7 +1,8 @@
-"""The runtime library: executor, GEMM and attention, compiled from ``kernels/c`` on first need.
+"""The runtime library: executor, GEMM and attention, from ``kernels/c``.
 
-Its files are compiled at the same time and linked into one library, which is kept in the
-cache beside the kernels and opened once a process.
+An installation brings it as machine code (`prebuilt`). Where none fits, its files are compiled on
+first need, at the same time, and linked into one library. Either is kept in the cache beside the
+kernels and opened once a process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from maxlab import progress, trace
 from maxlab.config import config
 from maxlab.digests import blake2b
 from maxlab.errors import CancelledError, MaxlabError, ToolchainError
-from maxlab.toolchain import loader
+from maxlab.toolchain import loader, prebuilt
 from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache, content_of
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
@@ -47,7 +48,7 @@ class Runtime:
         lib: the executor and the allocator of ``mx_abi.h``.
         interrupts: what the executor asks whether a run is to go on.
         path: the library file.
-        hit: True if it was in the cache.
+        hit: True if nothing was compiled: it was in the cache, or the installation brought it.
         ms: milliseconds it took to compile or find.
     """
 
@@ -130,12 +131,12 @@ class Runtime:
         """Let `products` be the library ``found``, if it is not open yet."""
         self._given = found
 
-    def close_teams(self) -> None:
-        """Join and free the worker threads; `team` makes new ones."""
+    def rest_teams(self) -> None:
+        """End the runs of other threads, and the worker threads. The next run starts new ones:
+        models keep the teams that they run on."""
         with self._lock:
             for team in self._teams.values():
-                self.lib.mx_team_free(team)
-            self._teams.clear()
+                self.lib.mx_team_rest(team)
 
 
 _opened: dict[tuple[Path, str | None], Runtime] = {}
@@ -159,7 +160,7 @@ def runtime() -> Runtime:
             found = _opened.get(key)
             if found is None:
                 found = _open()
-                atexit.register(found.close_teams)
+                atexit.register(found.rest_teams)
                 _opened[key] = found
     return found
 
@@ -188,7 +189,7 @@ def adopt(own: Artefact, products: Artefact | None) -> Runtime:
         found = _opened.get(key)
         if found is None:
             found = Runtime(own, True, 0.0)
-            atexit.register(found.close_teams)
+            atexit.register(found.rest_teams)
             _opened[key] = found
     if products is not None and found.lacks_products:
         found.give_products(products)
@@ -245,7 +246,10 @@ def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
             trace.emit("warning", name, message=error.what, fix=error.fix)
 
     try:
-        if cache().find(_sources_and_key(name)[1])[0] is not None:
+        key = _sources_and_key(name)[1]
+        if cache().find(key)[0] is not None:
+            return None
+        if prebuilt.has_code(name, key, FLAGS.portable_arguments):
             return None  # a thread would only get in the way of its user
     except MaxlabError:
         return None  # the call that needs the library says what is wrong
@@ -259,7 +263,8 @@ OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse", "mx_k_settle"))
 RUNTIME = "runtime"
 PRODUCTS = "products"
 PRODUCT_FILES = (
-    "attention.c", "gemm.c", "halves.c", "products.c", "quantized.c", "taps.c", "windows.c",
+    "attention.c", "float8.c", "gemm.c", "halves.c", "inplace.c", "int8.c", "products.c",
+    "quantized.c", "taps.c", "windows.c",
 )  # fmt: skip
 # Whoever comes while a library is being built waits, and finds it in the cache.
 _being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}
@@ -349,6 +354,8 @@ def _find_alone(name: str) -> tuple[Artefact, bool, float]:
     sources, key = _sources_and_key(name)
     store = cache()
     found, why = store.find(key)
+    if found is None:
+        found = _copied(store, key, name)
     hit = found is not None
     if found is None:
         with trace.span("compile", name, kernels=[s.stem for s in sources], why=why) as event:
@@ -365,10 +372,74 @@ def _find_alone(name: str) -> tuple[Artefact, bool, float]:
     return found, hit, ms
 
 
-def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name: str) -> Artefact:
-    arguments = [*compiler.command, *FLAGS.arguments(compiler), f"-I{sources[0].parent}"]
+def _copied(store: Cache, key: Key, name: str) -> Artefact | None:
+    """The library ``name`` that the installation brings, now in the cache; None without one."""
+    code = prebuilt.code_of(name, key, FLAGS.portable_arguments)
+    if code is None:
+        return None
 
-    def compile_one(folder: Path, source: Path) -> str:
+    def make(folder: Path) -> Path:
+        path = folder / f"{name}.so"
+        path.write_bytes(code)
+        return path
+
+    def accept(made: Artefact) -> None:
+        loader.open_library(made, _MAPPED_AS[name])
+
+    try:
+        return store.build([key], make, accept)[0]
+    except ToolchainError as error:  # another C library than the one it was linked for
+        trace.emit("warning", name, message=error.what, fix=error.fix)
+        return None
+
+
+def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name: str) -> Artefact:
+    def make(folder: Path) -> Path:
+        return _compiled(folder, compiler, FLAGS.arguments(compiler), sources, name)
+
+    def accept(made: Artefact) -> None:
+        loader.open_library(made, _MAPPED_AS[name])
+
+    return store.build([key], make, accept)[0]
+
+
+def prebuilt_name(level: prebuilt.Level, name: str) -> str:
+    """The name of the code of the library ``name`` for ``level``, of the sources that are here."""
+    return prebuilt.code_name(name, level, _sources_and_key(name)[1], FLAGS.portable_arguments)
+
+
+def compiled_for(level: prebuilt.Level, name: str) -> bytes:
+    """The machine code of the library ``name`` for all CPUs of ``level``, without symbols for
+    debuggers.
+
+    Raises:
+        ToolchainError: As `runtime`.
+    """
+    import tempfile  # not at a start, which compiles nothing
+
+    compiler = find_compiler()
+    sources, _ = _sources_and_key(name)
+    native = FLAGS.arguments(compiler)
+    arguments = [one for one in native if one not in compiler.machine_arguments]
+    with tempfile.TemporaryDirectory() as work:
+        made = _compiled(
+            Path(work), compiler, [*arguments, *level.arguments], sources, name, ("-s",)
+        )
+        return made.read_bytes()
+
+
+def _compiled(
+    folder: Path,
+    compiler: Compiler,
+    arguments: list[str],
+    sources: list[Path],
+    name: str,
+    link_arguments: tuple[str, ...] = (),
+) -> Path:
+    """The library ``name`` in ``folder``, compiled with ``arguments``."""
+    arguments = [*compiler.command, *arguments, f"-I{sources[0].parent}"]
+
+    def compile_one(source: Path) -> str:
         target = f"{source.stem}.o"
         text = source.read_text(encoding="utf-8")
         own = OWN_FLAGS.match(text)
@@ -377,16 +448,10 @@ def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name
         check(done, {str(source): text})
         return target
 
-    def make(folder: Path) -> Path:
-        # The longest file first: it decides when the last one is done.
-        order = sorted(sources, key=lambda s: -s.stat().st_size)
-        work = [partial(compile_one, folder, source) for source in order]
-        objects = parallel(work, max(config().num_threads, 1))
-        link = [*compiler.command, *objects, "-o", f"{name}.so", *compiler.link_arguments]
-        check(run(link, cwd=folder), {name: ""})
-        return require_library(folder / f"{name}.so", compiler.command)
-
-    def accept(made: Artefact) -> None:
-        loader.open_library(made, _MAPPED_AS[name])
-
-    return store.build([key], make, accept)[0]
+    # The longest file first: it decides when the last one is done.
+    order = sorted(sources, key=lambda s: -s.stat().st_size)
+    work = [partial(compile_one, source) for source in order]
+    objects = parallel(work, max(config().num_threads, 1))
+    link = [*compiler.command, *objects, "-o", f"{name}.so", *link_arguments]
+    check(run([*link, *compiler.link_arguments], cwd=folder), {name: ""})
+    return require_library(folder / f"{name}.so", compiler.command)

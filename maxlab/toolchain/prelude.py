@@ -1,8 +1,8 @@
 """The hand-written C sources: where they are, and the parts of the prelude a kernel needs.
 
 Generated kernels include no headers, because parsing even a small one costs more than
-compiling a small kernel. They get those sections of ``kernels/c/prelude.h``, and of the files in
-``kernels/c/ops`` behind it, whose functions they call, and what these need in turn.
+compiling a small kernel. They get those sections of the files of ``kernels/c`` in ``FILES``, and
+of those in ``kernels/c/ops`` behind them, whose functions they call, and what these need in turn.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _FUNCTION_TYPE = re.compile(r"^typedef\b[^;{}]*?\(\*(\w+)\)\s*\(", re.MULTILINE)
 _NAMES = (_FUNCTION, _MACRO, _TYPE, _FUNCTION_TYPE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 BASE = "abi"
+FILES = ("prelude.h", "functions.h", "vectors.h", "integers.h")
 
 
 @functools.cache
@@ -119,7 +120,7 @@ def _headers(folder: Path) -> list[Path]:
 def prelude() -> Prelude:
     """The prelude of this installation, and what ops add to it, read once."""
     folder = kernels_dir() / "c"
-    files = [folder / "prelude.h", *_headers(folder / "ops")]
+    files = [*(folder / name for name in FILES), *_headers(folder / "ops")]
     return Prelude("\n".join(file.read_text(encoding="utf-8") for file in files))
 
 

@@ -62,7 +62,7 @@ class Batch:
         with self._lock:
             self._running.add(process)
             _everywhere[process] = os.getpid()
-            if self.stopped or _is_over():
+            if self.stopped or is_over():
                 _end(process)
 
     def _remove(self, process: subprocess.Popen[bytes]) -> None:
@@ -127,7 +127,7 @@ def starting() -> Iterator[None]:
     """
     mark = os.getpid(), object()
     with _gate:
-        if _is_over():
+        if is_over():
             raise _stopped("a compiler")
         _in_between.add(mark)
     try:
@@ -136,7 +136,8 @@ def starting() -> Iterator[None]:
         _in_between.discard(mark)
 
 
-def _is_over() -> bool:
+def is_over() -> bool:
+    """Whether the end of this process has begun."""
     return _over == os.getpid()
 
 
@@ -244,7 +245,7 @@ def _run(
 
     batch = _here.batch
     assert batch is not None, "its callers have one"
-    if batch.stopped or _is_over() or _is_interrupted(batch):
+    if batch.stopped or is_over() or _is_interrupted(batch):
         raise _stopped(command[0])
     end = time.monotonic() + timeout_s
     with starting():
@@ -271,7 +272,7 @@ def _run(
         if process.stdout is not None:
             process.stdout.close()
         batch._remove(process)
-    if batch.stopped or _is_over():
+    if batch.stopped or is_over():
         raise _stopped(command[0])
     return process.returncode, output
 

@@ -20,6 +20,7 @@ from maxlab.config import config
 from maxlab.toolchain import gxx, loader
 from maxlab.toolchain.artefacts import Artefact, Key, cache
 from maxlab.toolchain.compiler import require_library, run
+from maxlab.toolchain.flags import Accuracy
 from maxlab.toolchain.prelude import kernels_dir
 from maxlab.toolchain.processes import parallel
 from maxlab.toolchain.units import check as check_run
@@ -30,13 +31,13 @@ KERNELS_PER_LIBRARY = 16
 @dataclass(frozen=True, slots=True)
 class SimSource:
     """A kernel: its entry name, its text, the headers in ``kernels/cuda`` read before it, and
-    whether divisions may become products with reciprocals.
+    how exact its functions are.
     """
 
     name: str
     text: str
     headers: tuple[str, ...]
-    fast_math: bool = False
+    accuracy: Accuracy = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,8 @@ def _load(sources: list[SimSource], check: bool) -> list[SimKernel]:
     runtime = gxx.sim_runtime()
     compiler = gxx.find_cxx()
     arguments = {
-        fast: gxx.module_arguments(compiler, check, fast_math=fast)
-        for fast in {source.fast_math for source in sources}
+        accuracy: gxx.module_arguments(compiler, check, accuracy=accuracy)
+        for accuracy in {source.accuracy for source in sources}
     }
     store = cache()
     done: list[SimKernel] = []
@@ -111,7 +112,7 @@ def _load(sources: list[SimSource], check: bool) -> list[SimKernel]:
     for source in sources:
         start = time.perf_counter()
         text = "\0".join((source.name, source.text, *_headers(source)))
-        key = gxx.module_key(compiler, arguments[source.fast_math], text)
+        key = gxx.module_key(compiler, arguments[source.accuracy], text)
         found, why = store.find(key)
         if found is None:
             missing.append(_Missing(source, key, why or "new text"))
@@ -127,7 +128,7 @@ def _load(sources: list[SimSource], check: bool) -> list[SimKernel]:
         start = time.perf_counter()
         names = [m.source.name for m in part]
         with trace.span("compile", names[0], kernels=names, target="sim") as event:
-            artefacts = _build(part, compiler, arguments[part[0].source.fast_math], runtime)
+            artefacts = _build(part, compiler, arguments[part[0].source.accuracy], runtime)
             ms = (time.perf_counter() - start) * 1e3
             event.update(ms=ms)
         total = sum(len(m.source.text) for m in part) or 1
@@ -147,9 +148,9 @@ def _grouped(missing: list[_Missing]) -> list[list[_Missing]]:
     """The kernels of each library: those with the same headers and options, of about equal length
     of text.
     """
-    by_headers: dict[tuple[bool, tuple[str, ...]], list[_Missing]] = {}
+    by_headers: dict[tuple[Accuracy, tuple[str, ...]], list[_Missing]] = {}
     for item in missing:
-        by_headers.setdefault((item.source.fast_math, item.source.headers), []).append(item)
+        by_headers.setdefault((item.source.accuracy, item.source.headers), []).append(item)
     groups: list[list[_Missing]] = []
     for items in by_headers.values():
         full = -(-len(items) // KERNELS_PER_LIBRARY)

@@ -4,6 +4,10 @@
 microseconds, what is in the cache one ``dlopen``; what is new is compiled, several kernels
 a translation unit and the units in parallel, because a compiler run has a fixed cost of
 20 ms and a machine has several cores.
+
+Of thousands of kernels the optimiser's time is most of what the first result waits for. Those that
+may begin *quick* are compiled with fewer passes first, in a quarter of the time, and optimised in
+the background; whoever runs them is told when better code is there (`improving`).
 """
 
 from __future__ import annotations
@@ -22,12 +26,13 @@ from maxlab import progress, trace
 from maxlab.config import config
 from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
-from maxlab.toolchain import diagnose, loader
+from maxlab.toolchain import diagnose, improving, loader
 from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache, content_of
 from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import prelude, prelude_for
 from maxlab.toolchain.processes import parallel
+from maxlab.toolchain.sources import QUICK, Better, KernelSource, LoadedKernel
 
 KERNELS_PER_UNIT = 8
 MOST_PER_UNIT = 64  # beyond it a kernel gets hardly cheaper
@@ -38,47 +43,11 @@ ALONE = "// @alone"
 _DEFAULT = Flags()
 
 
-class KernelSource(NamedTuple):
-    """A kernel to compile: the symbol ``name`` and the C ``text`` that defines it.
-
-    The text is one external function of type ``mx_fn`` called ``name``, and any static helpers;
-    their names must be the kernel's own, for kernels share translation units, unless its first line
-    is `ALONE`. The prelude is not part of the text. ``brief`` asks for `Flags.brief`.
-    """
-
-    name: str
-    text: str
-    brief: bool = False
-
-
-class LoadedKernel(NamedTuple):
-    """A kernel that can be called.
-
-    Attributes:
-        name: its symbol.
-        address: where its code is, to be put into a step table.
-        hit: True if nothing was compiled for it.
-        why_miss: None for a hit, else ``"new text"``, ``"flags changed"``,
-            ``"compiler changed"``, ``"cpu changed"``, ``"prelude changed"`` or
-            ``"corrupt entry rebuilt"``.
-        path: the library that holds it.
-        ms: milliseconds of compiling (its share of its unit, by length) or of loading.
-        handle: the open library, for `maxlab.toolchain.loader.symbol_address`.
-    """
-
-    name: str
-    address: int
-    hit: bool
-    why_miss: str | None
-    path: Path
-    ms: float
-    handle: Any = None
-
-
 class _Missing(NamedTuple):
     source: KernelSource
     key: Key
     why: str
+    flags: Flags = _DEFAULT
 
 
 _memo: dict[tuple[Path, str | None, Flags], dict[KernelSource, LoadedKernel]] = {}
@@ -91,6 +60,7 @@ def compile_units(
     flags: Flags | None = None,
     jobs: int | None = None,
     called: Mapping[str, str] | None = None,
+    better: Better | None = None,
 ) -> list[LoadedKernel]:
     """The loaded kernels of ``units``, in their order.
 
@@ -99,6 +69,8 @@ def compile_units(
         flags: compiler options; `Flags()` when not given.
         jobs: compiler processes at once; by default the session's number of threads.
         called: what people call kernels, by symbol, where they are told how far this is.
+        better: is told when a kernel that is quick code now has been optimised; without it none
+            begins as quick code.
 
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a kernel, with the line;
@@ -113,18 +85,25 @@ def compile_units(
         >>> kernel.name
         'k_one'
     """
-    memo = _memo_for(flags or _DEFAULT)
+    flags = flags or _DEFAULT
+    memo = _memo_for(flags)
+    if better is None:
+        units = [unit._replace(quick=False) if unit.quick else unit for unit in units]
     try:
-        return [memo[unit] for unit in units]
+        found = [memo[unit] for unit in units]
     except KeyError:
-        pass
-    fresh = _load_missing(
-        [u for u in dict.fromkeys(units) if u not in memo], flags, jobs, called or {}
-    )
-    for kernel, unit in fresh:
-        memo[unit] = kernel._replace(hit=True, why_miss=None, ms=0.0)
-    first = {unit: kernel for kernel, unit in fresh}
-    return [first.get(unit) or memo[unit] for unit in units]
+        fresh = _load_missing(
+            [u for u in dict.fromkeys(units) if u not in memo], flags, jobs, called or {}, memo
+        )
+        for kernel, unit in fresh:
+            memo.setdefault(unit, kernel._replace(hit=True, why_miss=None, ms=0.0))
+        first = {unit: kernel for kernel, unit in fresh}
+        found = [first.get(unit) or memo[unit] for unit in units]
+    if better is not None:
+        for unit, kernel in dict(zip(units, found, strict=True)).items():
+            if kernel.tier == QUICK:
+                improving.listen(memo, unit, better)
+    return found
 
 
 class Library(NamedTuple):
@@ -157,12 +136,12 @@ def libraries_of(units: Sequence[KernelSource], flags: Flags | None = None) -> l
     found: dict[bytes, Library] = {}
     for unit in dict.fromkeys(units):
         text = blake2b(unit.text.encode(), digest_size=16).hexdigest()
-        told = replace(flags, brief=flags.brief or unit.brief).digest(compiler)
-        key = Key(text, head, told, compiler.digest, compiler.cpu)
+        kind = replace(flags, brief=flags.brief or unit.brief)
+        key = Key(text, head, kind.digest(compiler), compiler.digest, compiler.cpu)
         artefact, _ = store.find(key)
         if artefact is None:  # it was removed from the cache after it was loaded
-            missing = _Missing(unit, key, "new text")
-            (artefact,) = _build(store, compiler, flags, [missing], [unit])
+            missing = _Missing(unit, key, "new text", kind)
+            (artefact,) = _build(store, compiler, missing.flags, [missing], [unit])
         known = found.get(artefact.content.digest)
         if known is None:
             made = Library(key, content_of(artefact), [unit.name])
@@ -190,38 +169,47 @@ def _memo_for(flags: Flags) -> dict[KernelSource, LoadedKernel]:
 
 def _load_missing(
     units: list[KernelSource],
-    flags: Flags | None,
+    flags: Flags,
     jobs: int | None,
     called: Mapping[str, str],
+    memo: dict[KernelSource, LoadedKernel],
 ) -> list[tuple[LoadedKernel, KernelSource]]:
-    flags = flags or _DEFAULT
     compiler = find_compiler()
     store = cache()
     kinds = {brief: replace(flags, brief=flags.brief or brief) for brief in (False, True)}
-    told = {brief: kind.digest(compiler) for brief, kind in kinds.items()}
+    quick = replace(flags, quick=True)
+    told = {kind: kind.digest(compiler) for kind in (*kinds.values(), quick)}
     head = prelude().digest
     done: list[tuple[LoadedKernel, KernelSource]] = []
     missing: list[_Missing] = []
+    later: list[_Missing] = []  # what quick code runs instead of
     for unit in units:
         start = time.perf_counter()
         text = blake2b(unit.text.encode(), digest_size=16).hexdigest()
-        key = Key(text, head, told[unit.brief], compiler.digest, compiler.cpu)
+        kind, tier = kinds[unit.brief], ""
+        key = Key(text, head, told[kind], compiler.digest, compiler.cpu)
         found, why = store.find(key)
+        if found is None and unit.quick and compiler.quick_arguments:
+            later.append(_Missing(unit, key, why or "new text", kind))
+            kind, tier = quick, QUICK
+            key = replace(key, flags=told[quick])
+            found = store.find(key)[0]  # of a process that ended before it had better code
         if found is None:
-            missing.append(_Missing(unit, key, why or "new text"))
+            missing.append(_Missing(unit, key, why or "new text", kind))
             continue
         handle = loader.open_library(found, unit.name)
         address = loader.symbol_address(handle, unit.name, found.path)
         ms = (time.perf_counter() - start) * 1e3
         trace.emit("cache", unit.name, hit=True, ms=ms)
-        done.append((LoadedKernel(unit.name, address, True, None, found.path, ms, handle), unit))
+        kernel = LoadedKernel(unit.name, address, True, None, found.path, ms, handle, tier)
+        done.append((kernel, unit))
     if missing:
         compiler.make_ready()
         jobs = max(jobs or config().num_threads, 1)
         groups = [
             part
-            for brief in (False, True)
-            for part in group([item for item in missing if item.source.brief is brief], jobs)
+            for kind in dict.fromkeys(item.flags for item in missing)
+            for part in group([item for item in missing if item.flags == kind], jobs)
         ]
         progress.step("compiling", 0, len(missing))
         work = progress.now()
@@ -230,13 +218,20 @@ def _load_missing(
             if work is not None:
                 first = part[0].source.name
                 work.advance(0, called.get(first, first))
-            made = _compile_group(store, compiler, kinds[part[0].source.brief], part)
+            made = _compile_group(store, compiler, part)
             if work is not None:
                 work.advance(len(part))
             return made
 
         for made in parallel([partial(compiled, part) for part in groups], jobs):
             done += made
+    if later:
+
+        def improve(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
+            return _compile_group(store, compiler, part)
+
+        parts = group(later, max(jobs or config().num_threads, 1))
+        improving.begin(memo, parts, improve, max(jobs or config().num_threads, 1))
     return done
 
 
@@ -252,7 +247,8 @@ def group(missing: list[_Missing], jobs: int) -> list[list[_Missing]]:
     if not missing:
         return alone
     number, length = len(missing), sum(len(item.source.text) for item in missing)
-    wanted = max(ROUNDS * jobs, -(-number // MOST_PER_UNIT), -(-length // TEXT_PER_UNIT))
+    rounds = ROUNDS * jobs if jobs > 1 else 1  # nobody waits for another one that ends late
+    wanted = max(rounds, -(-number // MOST_PER_UNIT), -(-length // TEXT_PER_UNIT))
     count = max(min(wanted, -(-number // KERNELS_PER_UNIT)), min(jobs, number))
     parts: list[list[_Missing]] = [[] for _ in range(count)]
     lightest = [(0, index) for index in range(count)]
@@ -273,11 +269,13 @@ def unit_text(sources: Sequence[KernelSource]) -> str:
 
 
 def _compile_group(
-    store: Cache, compiler: Compiler, flags: Flags, part: list[_Missing]
+    store: Cache, compiler: Compiler, part: list[_Missing]
 ) -> list[tuple[LoadedKernel, KernelSource]]:
     sources = [item.source for item in part]
     names = [source.name for source in sources]
     why = {item.source.name: item.why for item in part}
+    flags = part[0].flags
+    tier = QUICK if flags.quick else ""
     with trace.span("compile", names[0], kernels=names, why=why) as event:
         start = time.perf_counter()
         made = _build(store, compiler, flags, part, sources)
@@ -291,7 +289,7 @@ def _compile_group(
         address = loader.symbol_address(handle, source.name, path)
         share = ms * len(source.text) / total
         trace.emit("cache", source.name, hit=False, why=item.why, ms=share)
-        kernel = LoadedKernel(source.name, address, False, item.why, path, share, handle)
+        kernel = LoadedKernel(source.name, address, False, item.why, path, share, handle, tier)
         loaded.append((kernel, source))
     return loaded
 

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maxlab import files
 from maxlab.digests import blake2b
 from maxlab.errors import MaxlabError
 from maxlab.toolchain.artefacts import VersionKey, cache, content_of
@@ -89,8 +88,9 @@ def keep(key: VersionKey | None, path: str, told: Told) -> None:
             return
 
         def make(folder: Path) -> Path:
-            text = f"{told.family}\n{told.version}"
-            return files.write_bytes(folder / "version", text.encode(), "a note")
+            note = folder / "version"
+            note.write_bytes(f"{told.family}\n{told.version}".encode())  # one that is lost is asked
+            return note
 
         cache().build([key], make)
     except (MaxlabError, OSError):

@@ -62,6 +62,18 @@ class Agreement:
         return text + (f", {self.unequal} elements unequal" if self.unequal else "")
 
 
+_IN_NUMPY = frozenset({torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8})
+"""Dtypes whose tensors are passed on as arrays of NumPy."""
+
+
+def _shared(x: Any) -> Any:
+    """``x``, or an array of the same memory, which takes a fraction of what DLPack takes."""
+    if type(x) is not torch.Tensor or x.dtype not in _IN_NUMPY or x.layout is not torch.strided:
+        return x
+    is_odd = x.is_neg() or x.is_nested or x._is_zerotensor()  # its memory is not its elements
+    return x if is_odd or x.device.type != "cpu" else x.numpy()
+
+
 @dataclass(frozen=True, slots=True)
 class Eager:
     """Times of the module itself, run by torch between the runs of the model.
@@ -124,6 +136,10 @@ class TorchModel:
             self.graph: Graph = found.build()
         self.coverage: list[Ran] = found.coverage
         self._program = exported.program
+        # Asked for once: torch makes them anew each time.
+        self._called, signature = exported.program.call_spec, exported.program.graph_signature
+        self._taken = [s for s in signature.input_specs if s.kind is InputKind.USER_INPUT]
+        self._given = [s for s in signature.output_specs if s.kind is OutputKind.USER_OUTPUT]
         self._random = _draws(exported.program)
         self._ranges = exported.ranges
         session = InferenceSession(num_threads=num_threads)
@@ -141,7 +157,7 @@ class TorchModel:
         """
         tensors = self.inputs(*args, **kwargs)
         with torch.no_grad():
-            return self._unflattened(self.model.execute(*tensors))
+            return self._unflattened(self.model.execute(*map(_shared, tensors)))
 
     def inputs(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
         """The tensors among the arguments, as ``model.execute`` takes them.
@@ -154,10 +170,7 @@ class TorchModel:
         self._held.require_unchanged()
         records = torch.is_grad_enabled()
         leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
-        expected = self._program.call_spec.in_spec
-        specs = [
-            s for s in self._program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT
-        ]
+        expected, specs = self._called.in_spec, self._taken
         if spec != expected or len(leaves) != len(specs):
             raise InputError(
                 "ML687",
@@ -218,16 +231,14 @@ class TorchModel:
     def _unflattened(self, outputs: Sequence[Any]) -> Any:
         made = iter([torch.from_dlpack(x) for x in outputs])
         leaves = []
-        for spec in self._program.graph_signature.output_specs:
-            if spec.kind is not OutputKind.USER_OUTPUT:
-                continue
+        for spec in self._given:
             if isinstance(spec.arg, ConstantArgument):
                 leaves.append(spec.arg.value)
                 continue
             tensor = next(made)
             is_size = type(spec.arg).__name__ == "SymIntArgument"
             leaves.append(int(tensor) if is_size else tensor)
-        return pytree.tree_unflatten(leaves, self._program.call_spec.out_spec)
+        return pytree.tree_unflatten(leaves, self._called.out_spec)
 
     # ------------------------------------------------------------ looking
     def check(self, *args: Any, **kwargs: Any) -> Agreement:

@@ -171,14 +171,14 @@ def test_bfloat16_is_for_streams_alone() -> None:
     assert "dtype:bfloat16" not in found(profile)
 
 
-def test_fast_math_saves_what_it_saved_of_such_loops() -> None:
+def test_less_accuracy_saves_what_it_saved_of_such_loops() -> None:
     model = model_of(ops.tanh, (F32, [10_000]))
     profile = profile_of(model, np.ones(10_000, np.float32), ns=4000.0)
-    action = found(profile)["fast_math"]
+    action = found(profile)["accuracy"]
     assert action.predicted_ns == pytest.approx(0.2 * 8 * 10_000 / 25)
     assert action.changes == "rounding"
-    fast = model.reload(options=Options(fast_math=True))
-    assert "fast_math" not in found(profile_of(fast, np.ones(10_000, np.float32), ns=4000.0))
+    fast = model.reload(options=Options(accuracy="fast"))
+    assert "accuracy" not in found(profile_of(fast, np.ones(10_000, np.float32), ns=4000.0))
 
 
 def test_a_batch_shares_the_weights() -> None:

@@ -332,25 +332,25 @@ CASES: list[tuple[str, Callable[[], Profile], str, str]] = [
         ),
     ),
     (
-        "fast_math",
+        "accuracy",
         lambda: _of(ops.tanh, _ones(10_000), ns=4000.0),
-        "Compile with fast_math",
+        'Compile with accuracy="fast"',
         (
-            "k0 (tanh) spends more time on arithmetic than on memory. With fast_math such loops "
+            "k0 (tanh) spends more time on arithmetic than on memory. Less accurate, such loops "
             "took 80% of their time when this machine was measured."
         ),
     ),
     (
-        "fast_math",
+        "accuracy",
         lambda: _of(
             lambda x: (ops.sum(ops.exp(x), axis=0), ops.tanh(ops.max(x, axis=0))),
             _ones(100, 1000),
             ns=9000.0,
         ),
-        "Compile with fast_math",
+        'Compile with accuracy="fast"',
         (
-            "k0 (max_tanh) and k1 (sum_exp) spend more time on arithmetic than on memory. With "
-            "fast_math such loops took 80% to 90% of their time when this machine was measured."
+            "k0 (max_tanh) and k1 (sum_exp) spend more time on arithmetic than on memory. Less "
+            "accurate, such loops took 80% to 90% of their time when this machine was measured."
         ),
     ),
     (

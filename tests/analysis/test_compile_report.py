@@ -61,9 +61,9 @@ def test_hits_and_misses() -> None:
     from_disk = unit(model.reload(), last[0])
     assert (from_disk.hit, from_disk.why) == (True, "in the cache on disk")
     assert from_disk.ms > 0
-    fast = unit(model.reload(options=Options(fast_math=True)), last[0])
+    fast = unit(model.reload(options=Options(accuracy="fast")), last[0])
     assert (fast.hit, fast.why) == (False, "the options of the compiler changed")
-    assert "fast_math=True" in compile_report(model.reload(options=Options(fast_math=True))).options
+    assert "accuracy=fast" in compile_report(model.reload(options=Options(accuracy="fast"))).options
 
 
 def test_equal_kernels_are_one_unit() -> None:
@@ -113,7 +113,7 @@ def test_a_simulated_gpu() -> None:
         assert {k for u in report.units for k in u.kernels} == set(model.kernels)
         assert any(not u.hit and u.why == "its text is new" for u in report.units)
         assert list(report.phases) == COMMON
-        fast = model.reload(options=Options(fast_math=True))
+        fast = model.reload(options=Options(accuracy="fast"))
         fast(x)
         assert any(not u.hit for u in compile_report(fast).units)
 

@@ -159,7 +159,7 @@ def test_threads_that_come_late_are_given_more_rounds() -> None:
 
 
 def test_functions_are_timed_with_the_flags_that_are_asked_for() -> None:
-    found = loops.functions(Options(fast_math=True))
+    found = loops.functions(Options(accuracy="fast"))
     assert {name.split()[0] for name in found} == {"exp", "tanh", "max", "sum", "div"}
     count = loops.ROWS * loops.COLUMNS
     assert found["exp float32"].flops == 8 * count

@@ -21,8 +21,8 @@ from maxlab.errors import ArgumentTypeError, FileError, GraphError, MaxlabError,
 from maxlab.graph import Comment, DeviceRef, Editor, Graph, Place, TensorType, Weight, ops
 from maxlab.graph.becoming import become
 from maxlab.graph.document import Notes, contents
-from maxlab.graph.graph import graph_of, graph_with
 from maxlab.graph.parted import join, split
+from maxlab.graph.reading import graph_of, graph_with
 from maxlab.ir import Function
 from maxlab.ir.constants import Constant
 from maxlab.opset.verify import verify

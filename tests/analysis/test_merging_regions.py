@@ -12,7 +12,7 @@ import maxlab
 from maxlab.dtype import DType
 from maxlab.errors import GraphError
 from maxlab.graph import DeviceRef, Editor, Graph, TensorType, ops
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.opset.verify import verify
 
 ROW = TensorType(DType.float32, ["n", 4])

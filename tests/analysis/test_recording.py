@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 
@@ -82,7 +83,7 @@ def test_threads_record_side_by_side(model: engine.Model) -> None:
     def work(size: int) -> None:
         for _ in range(50):
             (y,) = model(np.full(size, 1.0, np.float32), 3.0)
-            np.testing.assert_allclose(y.to_numpy(), np.full(size, 3 * np.e), rtol=1e-6)
+            np.testing.assert_allclose(y.to_numpy(), np.full(size, 3 * math.e), rtol=1e-6)
 
     with record() as recorded:
         threads = [threading.Thread(target=work, args=(size,)) for size in (5, 6, 6)]

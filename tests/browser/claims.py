@@ -305,6 +305,54 @@ def requests_and_sampling(lab: LabPage, name: str) -> None:
     lab.shot(f"{name}-sampling")
 
 
+def from_folder_to_served(lab: LabPage, name: str) -> None:
+    """Tokens tell their probabilities and costs; the board goes back, is paused, and is stepped."""
+    lab.show_output_of("This is the co")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    title = cell.get_by_title(re.compile(r"^token 1: 'w' .*probability .*most probable: 'w'")).first
+    assert "(prefill, batch of 1)" in (title.get_attribute("title") or "")
+    cell.get_by_text("Every token").click()
+    cell.get_by_role("columnheader", name="most probable").wait_for()
+    lab.shot(f"{name}-generated")
+    lab.show_output_of("board")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    cell.get_by_text(re.compile(r"^Step \d+: .* live$")).wait_for()
+    slider = cell.get_by_role("slider", name="steps that are shown")
+    slider.focus()
+    slider.press("ArrowLeft")
+    cell.get_by_text(re.compile("1 step before the last one$")).wait_for()
+    lab.shot(f"{name}-board")
+    lab.show_output_of("stepped")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    assert cell.get_by_role("button", name="Step", exact=True).is_disabled()
+    cell.get_by_role("button", name="Pause").click()
+    cell.get_by_text(re.compile("^Step .* paused$")).wait_for()
+    assert cell.get_by_role("button", name="Step", exact=True).is_enabled()
+    cell.get_by_role("button", name="Go on").click()
+    cell.get_by_text(re.compile("^Step .* live$")).wait_for()
+
+
+def model_in_bytes(lab: LabPage, name: str) -> None:
+    """A layer is kept in floats by a click on the graph, and by the space bar in its box."""
+    lab.show_output_of("made")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    cell.get_by_text("3 of 3 products multiply bytes").wait_for()
+    view = lab.visible_view()
+    view.execute("unfold-all")
+    view.click("matmul_int8")
+    button = cell.get_by_role("button", name=re.compile("^Keep .* in float$"))
+    kept = re.sub("^Keep | in float$", "", button.inner_text())
+    button.click()
+    cell.get_by_text("2 of 3 products multiply bytes").wait_for()
+    box = cell.get_by_role("checkbox", name=kept)
+    assert box.is_checked()
+    box.focus()
+    box.press("Space")
+    cell.get_by_text("3 of 3 products multiply bytes").wait_for()
+    assert not box.is_checked()
+    lab.shot(f"{name}-layers")
+
+
 def panel_says(line: str, panel: str, words: str) -> Claim:
     """The panel ``panel`` of the view below the cell that ends with ``line`` says ``words``."""
 
@@ -332,6 +380,8 @@ CLAIMS: dict[str, Claim] = {
     "08_canvas_and_code.ipynb": canvas_and_code,
     "09_values_first.ipynb": values_first,
     "10_requests_and_sampling.ipynb": requests_and_sampling,
+    "11_from_folder_to_served.ipynb": from_folder_to_served,
+    "12_a_model_in_bytes.ipynb": model_in_bytes,
     "profiling/01_reading_a_profile.ipynb": panel_says("profile", "timeline", "slices"),
     "profiling/02_roofline.ipynb": panel_says("profile", "roofline", "held back by"),
     "profiling/03_fusion.ipynb": panel_says("off", "advice", "Try it"),

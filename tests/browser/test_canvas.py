@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator
 
 from tests.browser.documents import write_notebook
-from tests.browser.page import GraphView, LabPage
+from tests.browser.page import VIEWPORT, GraphView, LabPage
 from tests.browser.server import LabServer
 from tests.browser.test_editing import Hand
 
@@ -138,12 +138,28 @@ def test_toolbars_are_one_stop_of_tab_and_fit(shared: LabPage, server: LabServer
 
 
 def moved(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> tuple[float, float]:
-    """How far all that is drawn before and after has moved on the screen, which is as far."""
+    """How far all that is drawn before and after has moved, which is as far."""
     was = {n["id"]: n["rect"] for n in before}
     rects = [(was[n["id"]], n["rect"]) for n in after if n["id"] in was]
     found = [[new[side] - old[side] for old, new in rects] for side in ("x", "y")]
     assert all(max(ways) - min(ways) < 2 for ways in found), found
     return found[0][0], found[1][0]
+
+
+def on_stage(hand: Hand, view: GraphView) -> list[dict[str, Any]]:
+    """What is drawn, with its places on the stage: the notebook around it may be scrolled."""
+    stage = box_of(hand)
+    return [
+        n | {"rect": n["rect"] | {side: n["rect"][side] - stage[side] for side in ("x", "y")}}
+        for n in view.nodes()
+    ]
+
+
+def box_of(hand: Hand) -> Any:
+    """The place and the size of the stage in the window."""
+    stage = hand.root.locator(".jp-MaxLab-stage").bounding_box()
+    assert stage is not None
+    return stage
 
 
 def test_the_camera_keeps_what_is_looked_at(shared: LabPage, server: LabServer) -> None:
@@ -152,8 +168,7 @@ def test_the_camera_keeps_what_is_looked_at(shared: LabPage, server: LabServer) 
     hand.item("softmax").focus()
     hand.press("1")
     view.settle()
-    stage = hand.root.locator(".jp-MaxLab-stage").bounding_box()
-    assert stage is not None
+    stage = box_of(hand)
     # The last operation stands at the lower edge: what comes below it is out of sight.
     rect = next(n["rect"] for n in view.nodes() if n["label"] == "softmax")
     shared.page.mouse.move(stage["x"] + 12, stage["y"] + stage["height"] / 2)
@@ -165,22 +180,21 @@ def test_the_camera_keeps_what_is_looked_at(shared: LabPage, server: LabServer) 
     hand.item("softmax").focus()
     hand.press("Enter")
     view.settle()
-    before = view.nodes()
+    before = on_stage(hand, view)
     hand.press("a")
     hand.option("tanh").wait_for()
     hand.type("tanh")
     hand.press("Enter")
     hand.said("added tanh")
     view.settle()
-    after = view.nodes()
+    after = on_stage(hand, view)
     made = next(n["rect"] for n in after if n["label"] == "tanh")
-    stage = hand.root.locator(".jp-MaxLab-stage").bounding_box()
-    assert stage is not None
-    assert stage["y"] < made["y"]
-    assert made["y"] + made["h"] <= stage["y"] + stage["height"] - 10
+    height = box_of(hand)["height"]
+    assert made["y"] > 0
+    assert made["y"] + made["h"] <= height - 10
     # No further than that took, and all together.
     dx, dy = moved(before, [n for n in after if n["label"] != "output"])
-    assert made["y"] + made["h"] >= stage["y"] + stage["height"] - 30
+    assert made["y"] + made["h"] >= height - 30
     assert abs(dx) < 2
     assert dy < 0
     shared.shot("canvas-camera")
@@ -188,6 +202,35 @@ def test_the_camera_keeps_what_is_looked_at(shared: LabPage, server: LabServer) 
     hand.press("u")
     hand.said("undone")
     view.settle()
-    left = [n for n in view.nodes() if n["label"] != "output"]
+    left = [n for n in on_stage(hand, view) if n["label"] != "output"]
     assert max(map(abs, moved(after, left))) < 2
     assert re.search(r"mo\.softmax", str(shared.run_code("print(graph)")[0]["text"]))
+
+
+@pytest.mark.parametrize("way", ["mouse", "keys"])
+def test_what_goes_in_and_comes_out_is_selected_beside_operations(
+    shared: LabPage, server: LabServer, way: str
+) -> None:
+    """An input or an output is drawn as selected and inspected; the ids of the selection, which
+    Python sees, are those of operations alone."""
+    shared.page.set_viewport_size({"width": 1440, "height": 1300})  # the whole drawing is in sight
+    hand, view = open_graph(shared, server, f"canvas-ends-{way}")
+    hand.press("e")
+    for kind, name, words in (
+        ("node", "relu", "relu"),
+        ("output", "output", "graph output"),
+        ("input", "input0", "graph input"),
+    ):
+        node = next(n for n in view.nodes() if n["kind"] == kind and n["label"] == name)
+        item = hand.root.locator(f"[role=treeitem][data-key='{node['id']}']")
+        if way == "mouse":
+            view.click(node["id"])
+        else:
+            item.focus()
+            hand.press("Enter")
+            view.settle()
+        assert item.get_attribute("aria-selected") == "true", kind
+        assert words in view.inspector(), kind
+        assert view.read("view.selection") == ([node["id"]] if kind == "node" else [])
+    assert hand.root.locator("[role=treeitem][aria-selected=true]").count() == 1
+    shared.page.set_viewport_size(VIEWPORT)

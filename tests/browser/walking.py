@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 
 from tests.browser.page import GraphView, LabPage
 
@@ -59,6 +59,15 @@ class Walk:
             elif cell["kind"] == "sampling":
                 self._sampling(cell["index"], place)
                 self.lab.shot(f"walk-{name}-{cell['index']}")
+            elif cell["kind"] == "answer":
+                self._answer(cell["index"], place)
+                self.lab.shot(f"walk-{name}-{cell['index']}")
+            elif cell["kind"] == "layers":
+                self._layers(cell["index"], place)
+                self.lab.shot(f"walk-{name}-{cell['index']}")
+            elif cell["kind"] == "board":
+                self._output(cell["index"]).get_by_role("slider").first.wait_for()
+                self.lab.shot(f"walk-{name}-{cell['index']}")
             elif cell["kind"] == "dashboard":
                 self._dashboard(cell["index"], place)
                 self.lab.shot(f"walk-{name}-{cell['index']}")
@@ -93,7 +102,10 @@ class Walk:
                     if (html.includes('mx-cs')) return 'steps';
                     if (!('application/vnd.jupyter.widget-view+json' in data)) return null;
                     if (text.startsWith('Tensor')) return 'tensor';
+                    if (text.startsWith('BoardView')) return 'board';
                     if (text.startsWith('SamplingView')) return 'sampling';
+                    if (html.includes('mx-rq-tokens')) return 'answer';
+                    if (text.startsWith('StepView')) return 'layers';
                     return text.startsWith('Monitor') || text.startsWith('Dashboard')
                         ? 'dashboard' : 'graph';
                 };
@@ -173,6 +185,42 @@ class Walk:
         if chart.inner_text() == before:
             self.complaints.append(f"{place}: the slider of top-p moves nothing")
 
+    def _answer(self, index: int, place: str) -> None:
+        """Choose a token of an answer, and let go of it again."""
+        output = self._output(index)
+        token, about = output.locator("[data-token]").first, output.locator(".mx-rq-about")
+        token.wait_for()
+        token.focus()
+        for chosen in (True, False):
+            if self.way == "mouse":
+                token.click()
+            else:
+                self.lab.page.keyboard.press("Enter" if chosen else "Escape")
+            try:
+                expect(about).to_contain_text("Token 1 of" if chosen else "")
+                expect(token).to_have_attribute("aria-pressed", str(chosen).lower())
+            except AssertionError:
+                self.complaints.append(f"{place}: a token is not chosen, or not let go of")
+
+    def _layers(self, index: int, place: str) -> None:
+        """Go a step back in a view of what layers did."""
+        output = self._output(index)
+        step, title = (
+            output.get_by_label("step", exact=True),
+            output.locator(".maxlab-step b").first,
+        )
+        before = title.inner_text()
+        step.focus()
+        if self.way == "mouse":
+            step.fill("0")
+            self.lab.page.keyboard.press("Tab")
+        else:
+            self.lab.page.keyboard.press("ArrowDown")
+        try:
+            expect(title).not_to_have_text(before)
+        except AssertionError:
+            self.complaints.append(f"{place}: the number of the step moves nothing")
+
     # ------------------------------------------------------------ graphs
     def _graph(self, view: GraphView, place: str) -> None:
         self._clipped(view, place)
@@ -225,8 +273,10 @@ class Walk:
                     // A view of two graphs has another view in it.
                     return stage !== null && stage.closest('.jp-MaxLab-view') === view.element;
                 };
+                // What goes in or comes out can be selected, too, but is no operation.
                 return view.nodes().find(({ id, kind, expanded, rect }) => kind !== 'input'
-                    && !expanded && !argument.includes(id) && isOnTop(rect)) ?? null;
+                    && kind !== 'output' && !expanded && !argument.includes(id)
+                    && isOnTop(rect)) ?? null;
             })()""",
             apart_from,
         )

@@ -278,7 +278,7 @@ def test_options_that_differ_do_not_share_a_plan() -> None:
     told: list[dict[str, Any]] = [
         {},
         {"fuse": False},
-        {"fast_math": True},
+        {"accuracy": "fast"},
         {"keep": {"n0"}},
         {"assert_level": "all"},
     ]

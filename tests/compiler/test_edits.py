@@ -177,6 +177,10 @@ def test_equal_kernels_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None
         assert 0 < len(lowered) - few <= 2, "only what the change is in is lowered"
 
 
+OF_GRAPHS = ("maxlab.ir.core", "maxlab.ir.function", "maxlab.compiler.groups")
+"""The modules whose objects are parts of graphs."""
+
+
 def test_what_is_kept_is_bounded_and_holds_no_graph() -> None:
     kept = forms.Kept(3)
     for number in range(5):
@@ -195,7 +199,7 @@ def test_what_is_kept_is_bounded_and_holds_no_graph() -> None:
                 continue
             seen.add(id(one))
             where = type(one).__module__
-            assert where not in ("maxlab.ir.core", "maxlab.compiler.groups"), type(one)
+            assert where not in OF_GRAPHS, type(one)
             waiting += gc.get_referents(one)
 
 
@@ -264,8 +268,8 @@ def joined(first: bool) -> Function:
 INGREDIENTS: dict[str, tuple[str, str, tuple[Any, ...], tuple[Any, ...]]] = {
     "the part of the compiler, and where it copies to": (
         "[how, option_key", "[option_key", (joined(True), DEFAULT), (joined(False), DEFAULT)),
-    "fast math": (
-        "options.fast_math, ", "", (divided(), DEFAULT), (divided(), Options(fast_math=True))),
+    "how exact functions are": (
+        "options.accuracy, ", "", (divided(), DEFAULT), (divided(), Options(accuracy="fast"))),
     "what is asserted": (
         "options.assert_level, ", "", (unary("exp"), DEFAULT),
         (unary("exp"), Options(assert_level="all"))),

@@ -18,6 +18,7 @@ from maxlab.errors import ArgumentError, ArgumentTypeError, ToolchainError
 from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
 from maxlab.ir import Function
 from maxlab.opset import OPSET
+from maxlab.toolchain.flags import ACCURACIES
 from tests.compiler.interpret import Array, Builder, host, interpret, outputs_of, same
 from tests.compiler.programs import Generator
 from tests.compiler.test_matrix import CASES, Case, build, compare_all
@@ -56,7 +57,7 @@ def test_op(case: Case, how: str) -> None:
     options = {
         "unfused": UNFUSED,
         "apart": Options(apart=everything),
-        "fast": Options(fast_math=True),
+        "fast": Options(accuracy="fast"),
     }[how]
     made = outputs_of(loaded(function, options), arrays)
     wanted = interpret(function, arrays)
@@ -334,12 +335,12 @@ def test_a_replaced_text_that_is_no_c() -> None:
 
 
 # ---------------------------------------------------------------- fast math
-def test_fast_math_keeps_infinities_and_nan(target: Any) -> None:
+def test_fast_keeps_infinities_and_nan(target: Any) -> None:
     session, place, put = target
     with Graph("f", input_types=[TensorType(F32, ["m", "n"], place)]) as graph:
         x = graph.inputs[0].tensor
         graph.output(ops.softmax(x), ops.mean(x, axis=-1), ops.log1p(x))
-    model = session.load(graph, options=Options(fast_math=True))
+    model = session.load(graph, options=Options(accuracy="fast"))
     data = np.array([[0.5, -np.inf, 1.0], [1e-6, np.nan, 1], [1e-6, 2e-7, 3e-5]], np.float32)
     got = [host(t.to(driver.CPU())) for t in model(put(data))]
     strict = [host(t.to(driver.CPU())) for t in session.load(graph)(put(data))]
@@ -349,29 +350,43 @@ def test_fast_math_keeps_infinities_and_nan(target: Any) -> None:
     assert np.isnan(got[0][1]).all()
 
 
-def test_fast_math_divides_a_row_by_one_number_once(target: Any) -> None:
+def test_fast_divides_a_row_by_one_number_once(target: Any) -> None:
     session, place, put = target
     with Graph("f", input_types=[TensorType(F32, ["m", "n"], place)]) as graph:
         x = graph.inputs[0].tensor
         graph.output(x / ops.sum(x, axis=-1))
     strict, fast = (
-        session.load(graph, options=Options(fast_math=fast)).kernels["k0"].source
-        for fast in (False, True)
+        session.load(graph, options=Options(accuracy=accuracy)).kernels["k0"].source
+        for accuracy in ("default", "fast")
     )
     assert strict != fast
     data = np.abs(normal(5, 70)) + np.float32(0.1)
-    got = run(session.load(graph, options=Options(fast_math=True)), put(data))
+    got = run(session.load(graph, options=Options(accuracy="fast")), put(data))
     same(got, data / data.sum(-1, keepdims=True), rtol=1e-6)
 
 
-def test_fast_math_is_another_kernel_in_the_cache() -> None:
+def test_fast_is_another_kernel_in_the_cache() -> None:
     b = Builder()
     function = b.output(b.op("tanh", b.input(F32, 0x317)))
     model = loaded(function)
-    fast = model.reload(options=Options(fast_math=True))
+    fast = model.reload(options=Options(accuracy="fast"))
     paths = {m.compiled.kernels[0].path for m in (model, fast)}
     assert len(paths) == 2
-    assert model.kernels["k0"].source == fast.kernels["k0"].source
+    assert "mx_tanh_f32(" in model.kernels["k0"].source
+    assert "mx_tanh_lanes_f32(" in fast.kernels["k0"].source
+
+
+def test_tanh_times_sigmoid_of_one_number_is_one_function_where_that_may_be_less_exact() -> None:
+    b = Builder()
+    x = b.input(F32, 0x40)
+    function = b.output(b.op("mul", b.op("tanh", x), b.op("sigmoid", x)))
+    data = np.linspace(-9, 9, 0x40, dtype=np.float32)
+    wide = data.astype(np.float64)
+    want = np.tanh(wide) / (1 + np.exp(-wide))
+    for accuracy in ACCURACIES:
+        model = loaded(function, Options(accuracy=accuracy))
+        assert ("mx_tanh_sigmoid_" in model.kernels["k0"].source) is (accuracy == "fast")
+        same(model(data)[0].to_numpy(), want.astype(np.float32), rtol=1e-6, atol=0)
 
 
 # ---------------------------------------------------------------- loading again
@@ -397,7 +412,7 @@ def test_options_say_what_they_are() -> None:
     assert made.replaced == (("k_1", "text"),)
     assert hash(made) == hash(dataclasses.replace(made))
     for wrong in (
-        {"fuse": 1}, {"fast_math": None}, {"apart": 3}, {"keep": "n1"}, {"keep": {1}},
+        {"fuse": 1}, {"accuracy": None}, {"apart": 3}, {"keep": "n1"}, {"keep": {1}},
         {"replaced": "k"}, {"replaced": (("k", 1),)}, {"replaced": (("k", "a", "b"),)},
     ):  # fmt: skip
         with pytest.raises(ArgumentTypeError, match="ML625"):

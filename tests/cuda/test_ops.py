@@ -120,7 +120,8 @@ def test_all_kernels_compile_for_a_device(
 CHECKED = (
     "reduce.max-nan", "softmax-last", "layer_norm-f32", "gather-rows", "pad-0", "concat-0",
     "irfft-n-48", "irfft-long", "cumsum-pieces", "random-gaussian-float32",
-    "nonzero.count-f32", "nonzero-f32", "masked_scatter-f32",
+    "nonzero.count-f32", "nonzero-f32", "masked_scatter-f32", "sample.token-narrow-mask",
+    "sample.scores-ties-beyond", "sample.uniform-several", "matmul_int8-floats",
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def test_random_programs(seed: int, gpu: Accelerator) -> None:
     model = load_on(gpu, on_gpu(program.function), program.weights)
     ids = [op.id for op in program.function.ops if op.name != "mo.output"]
     some = frozenset(np.random.default_rng(seed).choice(ids, max(len(ids) // 3, 1)).tolist())
-    for options in (Options(fuse=False), Options(apart=some, fast_math=True)):
+    for options in (Options(fuse=False), Options(apart=some, accuracy="fast")):
         got = run_on(gpu, model.reload(options=options), program.inputs)
         for g, w in zip(got, want, strict=True):
             finite = w[np.isfinite(w)] if w.dtype.kind == "f" else w
@@ -53,11 +53,11 @@ def scaled(b: Builder) -> Function:
     return b.output(b.op("div", x, b.op("reduce.sum", x, axis=-1)))
 
 
-def test_fast_math_is_near(gpu: Accelerator) -> None:
+def test_fast_is_near(gpu: Accelerator) -> None:
     x = np.random.default_rng(0).uniform(0.5, 2, (9, 48)).astype(np.float32)
     model = load_on(gpu, on_gpu(scaled(Builder())))
     (strict,) = run_on(gpu, model, [x])
-    fast: engine.Model = model.reload(options=Options(fast_math=True))
+    fast: engine.Model = model.reload(options=Options(accuracy="fast"))
     (got,) = run_on(gpu, fast, [x])
     same(got, strict, rtol=1e-6)
     assert fast.kernels["k0"].source != model.kernels["k0"].source

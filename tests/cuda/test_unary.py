@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 from maxlab import engine
+from maxlab.compiler import Options
 from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.dtype import DType
 from maxlab.graph import DeviceRef, Graph, TensorType
 from maxlab.graph.build import add
+from maxlab.toolchain.flags import Accuracy
 from scripts.exhaustive.cases import UnaryCase, unary_cases
 from scripts.exhaustive.judge import Array, judge
 from scripts.exhaustive.main import as_judged
@@ -40,16 +42,29 @@ def inputs_of(name: str) -> Array:
     return np.concatenate([worst, -worst, every_exponent(400), *dense])
 
 
-def results_on(gpu: Accelerator, case: UnaryCase, x: Array) -> Array:
+def results_on(
+    gpu: Accelerator, case: UnaryCase, x: Array, accuracy: Accuracy = "default"
+) -> Array:
     """What ``gpu`` computes for ``x``."""
     type = TensorType(DType.from_numpy(x.dtype), ["n"], DeviceRef.GPU())
     with Graph(f"gpu_{case.name}", input_types=[type]) as graph:
         op = case.row.name.removeprefix("mo.")
         graph.output(add(op, [graph.inputs[0].tensor], **case.attrs))
-    model = engine.InferenceSession(devices=[gpu]).load(graph)
+    options = Options(accuracy=accuracy)
+    model = engine.InferenceSession(devices=[gpu]).load(graph, options=options)
     (made,) = model.execute(Tensor.from_numpy(x).to(gpu))
     assert isinstance(made, Tensor)
     return as_judged(made.to(CPU()))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.exact], ids=lambda case: case.name
+)
+def test_exact_functions_are_within_a_unit(case: UnaryCase, gpu: Accelerator) -> None:
+    x = inputs_of(case.name)
+    found = judge(case)(x, results_on(gpu, case, x, "exact"))
+    assert found.ulps < 1, (found.ulps, number(found.ulps_at))
+    assert found.special == 0, (found.special, number(found.special_at))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -12,6 +12,7 @@ from maxlab import driver, engine
 from maxlab.driver import Device, Tensor
 from maxlab.dtype import DType
 from maxlab.graph import BufferType, DeviceRef, Graph
+from maxlab.opset import is_transfer, is_weight
 
 Array = np.ndarray[Any, Any]
 PLACES = ("2 cpus", "4 cpus", "2 gpus", "mixed", "late cpus")
@@ -63,3 +64,26 @@ def load(graph: Graph, devices: Sequence[Device], **weights: Array) -> engine.Mo
     """``graph`` in a session of ``devices``."""
     session = engine.InferenceSession(devices=devices)
     return session.load(graph, weights_registry=weights)
+
+
+def weights_on(model: engine.Model) -> dict[int, dict[str, int]]:
+    """The bytes of the weights that each device gets, by name: those that the model reads, and
+    those that are read once, to compute others of them where they are."""
+    found: dict[int, dict[str, int]] = {}
+    ahead = model.compiled.ahead
+    names = () if ahead is None else model.compiled.plan.facts.ahead.names  # type: ignore[union-attr]
+    rows = [
+        (slot.device.id, slot.name, int(slot.nbytes.evaluate({})))
+        for slot in model.plan.slots
+        if slot.kind == "weight" and slot.name not in names
+    ]
+    for op in () if ahead is None else ahead.function.ops:
+        assert not is_transfer(op), "what is computed stays where it is"
+        if is_weight(op):
+            typed = op.result.tensor_type
+            size = typed.num_elements() * typed.dtype.size_in_bytes
+            rows.append((typed.device.id, op.attrs["name"], size))
+    for device, name, size in rows:
+        here = found.setdefault(device, {})
+        here[name] = here.get(name, 0) + size
+    return found

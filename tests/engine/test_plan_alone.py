@@ -148,6 +148,11 @@ CASES = [
     # ------------------------------------------------------------ numbers that kernels refuse
     Case("an index", "ML652", [tensor(5, 5), tensor("n", dtype=I64)],
          lambda x, rows: [ops.gather(x, rows, 0) * 2], lambda: [floats(5, 5), number([0, 5])]),
+    Case("logits of which no token can be drawn", "ML183",
+         [tensor(2, 5), tensor(2, dtype=I64), tensor(2, dtype=DType.float64)],
+         lambda x, k, one: [ops.sample_token(x, k, one, one, one * 0.0, one * 0.5)],
+         lambda: [number([[0, np.nan, 0, 0, 0]] * 2).astype(np.float32), number([3, 3]),
+                  np.ones(2)]),
     Case("an index in one of two gathers", "ML652",
          [tensor("v", 4), tensor("n", dtype=I64), tensor("n", dtype=I64)],
          lambda x, a, b: [ops.softmax(ops.gather(x, a, 0) + ops.gather(x * 2, b, 0))],

@@ -19,7 +19,7 @@ from maxlab.compiler import Options
 from maxlab.compiler.passes.split import parts_of
 from maxlab.dtype import DType
 from maxlab.engine import AssertLevel, GPUProfilingMode, LogLevel, SplitKReductionPrecision
-from maxlab.engine.kernel_log import LOGGER, ROOM
+from maxlab.engine.kernel_log import ROOM, logger
 from maxlab.errors import ExecutionError, MaxlabError
 from maxlab.graph import DeviceRef, Graph, KernelLibrary, TensorType, ops
 from maxlab.toolchain import nvtx
@@ -204,12 +204,12 @@ def test_messages_stand_before_what_is_printed_later(
     from_here.set_mojo_log_level("critical")
     model = from_here.load(graph_of([vector], write, [TALK]))
     heard = Heard()
-    LOGGER.addHandler(heard)
+    logger().addHandler(heard)
     monkeypatch.setattr(sys, "stdout", Out())
     try:
         model(floats(1))
     finally:
-        LOGGER.removeHandler(heard)
+        logger().removeHandler(heard)
     over = 'talk: over, "all" of it'
     assert order == [over, "y = tensor([2.], dtype=float32, shape=[1])", over]
 

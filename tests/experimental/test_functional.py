@@ -44,6 +44,11 @@ GIVEN: dict[str, np.ndarray[Any, Any]] = {
     "filter3": _floats(2, 2, 2, 2, 3),
     "columns": _floats(1, 8, 9),
     "few": np.array([3.5, 4.5], np.float32),
+    "whole": np.array([2, 3], np.int64),
+    "wide": np.array([0.9, 0.8]),
+    "seeds": np.array([3, 9], np.uint64),
+    "ids": np.array([1, 0, 1], np.int32),
+    "experts": _floats(2, 3, 4),
 }
 F32, I64, HOST = DType.float32, DType.int64, DeviceRef.CPU()
 Call = Callable[[Any], Any]
@@ -60,6 +65,12 @@ def _of(name: str, *given: str) -> Call:
     return lambda g: getattr(F, name)(*[getattr(g, one) for one in given])
 
 
+def _grouped(g: Any) -> Any:
+    """The product of each of three rows with the matrix of its expert."""
+    _, starts, _, experts, usage = F.expert_indices(g.ids, 2)
+    return F.grouped_matmul(F.concat([g.x, g.y[:1]], axis=0), g.experts, starts, experts, usage)
+
+
 CALLS: dict[str, Call] = {
     **{name: _of(name, "x") for name in ELEMENTWISE.split()},
     **{name: _of(name, "positive") for name in ("log", "log1p", "rsqrt", "sqrt")},
@@ -69,6 +80,7 @@ CALLS: dict[str, Call] = {
     "as_interleaved_complex": lambda g: F.as_interleaved_complex(g.x),
     "avg_pool2d": lambda g: F.avg_pool2d(g.image, (2, 2), stride=2),
     "band_part": lambda g: F.band_part(g.w, num_lower=1, num_upper=0),
+    "bitcast": lambda g: F.bitcast(g.x, DType.uint8),
     "broadcast_to": lambda g: F.broadcast_to(g.v, (3, 4)),
     "cast": lambda g: F.cast(g.x, DType.float64),
     "chunk": lambda g: F.chunk(g.x, 2, axis=1),
@@ -79,8 +91,10 @@ CALLS: dict[str, Call] = {
     "conv3d": lambda g: F.conv3d(g.volume, g.filter3),
     "custom": lambda g: F.custom("trice", HOST, [g.v], [TensorType(F32, [4])])[0],
     "fold": lambda g: F.fold(g.columns, (4, 4), (2, 2)),
+    "expert_indices": lambda g: F.expert_indices(g.ids, 2),
     "gather": lambda g: F.gather(g.x, g.i, 0),
     "gather_nd": lambda g: F.gather_nd(g.x, g.pairs),
+    "grouped_matmul": _grouped,
     "hann_window": lambda g: F.hann_window(4, HOST) * g.v,
     "irfft": lambda g: F.irfft(F.reshape(g.image, (2, 36)), n=32),
     "layer_norm": lambda g: F.layer_norm(g.x, g.v, g.v, 1e-5),
@@ -94,6 +108,11 @@ CALLS: dict[str, Call] = {
     "range": lambda g: F.range(0, 4, dtype=F32, device=HOST) + g.v,
     "repeat_interleave": lambda g: F.repeat_interleave(g.x, 2, axis=1),
     "reshape": lambda g: F.reshape(g.x, (4, -1)),
+    "sample_scores": lambda g: F.sample_scores(g.x, g.whole, g.wide, g.wide, g.wide * 0.1),
+    "sample_token": lambda g: F.sample_token(
+        g.x, g.whole, g.wide, g.wide, g.wide * 0.1, F.sample_uniform(g.seeds)[:, 0]
+    ),
+    "sample_uniform": lambda g: F.sample_uniform(g.seeds, 3),
     "scatter": lambda g: F.scatter(g.v, g.few, g.i, axis=0),
     "scatter_nd": lambda g: F.scatter_nd(g.x, g.few, g.pairs),
     "slice_tensor": lambda g: F.slice_tensor(g.x, [slice(None), slice(1, 3)]),
@@ -116,7 +135,8 @@ SIZED: dict[str, Call] = {
 """Functions whose results have a size that only a run tells; tensors are computed at once."""
 OTHERS = {
     *("functional", "buffer_store", "buffer_store_slice", "constant_external"),
-    *("ragged_attention", "ragged_sequences"),
+    *("ragged_attention", "ragged_sequences", "lora_product", "latent_attention"),
+    *("latent_chunk", "latent_expand", "latent_load", "sample_count", "sample_penalise"),
 }
 """Names that other tests use."""
 
@@ -168,7 +188,10 @@ def test_every_function_has_a_call() -> None:
         *OTHERS,
         *composed,
         "matmul_blocks",
+        "matmul_float8",
+        "matmul_float8_ragged",
         "matmul_groups",
+        "matmul_int8",
         "resize",
         "shape_to_tensor",
     }
@@ -190,6 +213,15 @@ def test_ragged_batches() -> None:
 
     alone = np.concatenate([attended(0, 2, 0, 2), attended(2, 5, 0, 3)])
     np.testing.assert_allclose(attended(0, 5, 0, 2, 5), alone, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_adapters() -> None:
+    """Two rows of an adapter, and two of the base."""
+    x, w = np.ones((4, 2), np.float32), np.array([[[1, 2]], [[10, 20]]], np.float32)
+    ids = Tensor.from_dlpack(np.array([1, -1], np.int32))
+    ranks, bounds = (Tensor.from_dlpack(np.array(each, np.uint32)) for each in ([1, 0], [0, 2, 4]))
+    made = F.lora_product(Tensor.from_dlpack(x), Tensor.from_dlpack(w), ids, ranks, bounds)
+    assert made.numpy()[:, 0].tolist() == [30, 30, 0, 0]
 
 
 def test_what_a_function_of_the_user_gives() -> None:

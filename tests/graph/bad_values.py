@@ -32,6 +32,7 @@ from maxlab.graph import (
 from maxlab.graph.quantization import QuantizationEncoding
 
 F32, I64, BOOL = DType.float32, DType.int64, DType.bool
+FLOAT8 = DType.float8_e4m3fn.ml_numpy
 CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
 DEPTH = 100_000
 
@@ -268,6 +269,36 @@ def _numbers() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _adapters() -> dict[str, Any]:
+    """The rows of two groups, the second of which is the base, and the matrices of two adapters."""
+    return {
+        "x": np.ones((3, 2), np.float32), "matrices": np.ones((2, 8, 2), np.float32),
+        "ids": np.array([1, -1], np.int32), "ranks": np.array([2, 0], np.uint32),
+        "bounds": np.array([0, 1, 3], np.uint32), "bias": np.ones((2, 8), np.float32),
+    }  # fmt: skip
+
+
+COUNTS, LOGITS = BufferType(DType.int32, [3, 2], CPU), BufferType(F32, [2, 7], CPU)
+
+
+def _rules() -> dict[str, Any]:
+    """How the tokens of two rows are drawn."""
+    one = np.ones(2)
+    return {"top_k": np.array([2, 3]), "temperature": one, "top_p": one, "min_p": 0 * one}
+
+
+LATENTS = BufferType(F32, [5, 1, 1, 4, 1, 6], CPU)
+
+
+def _latents(chunk: bool = False) -> dict[str, Any]:
+    """A cache of latent vectors and its numbers, or those of a chunk."""
+    given = _numbers()
+    if chunk:
+        given["cache_offsets"] = given.pop("cache_lengths")
+        given["count"] = np.array(3, np.int64)
+    return {"blocks": ops.buffer_create(LATENTS), **given}
+
+
 MAPS = (
     "abs acos atanh cos erf exp floor is_inf is_nan log log1p negate relu round rsqrt sigmoid silu "
     "sin sqrt tanh trunc as_interleaved_complex"
@@ -292,6 +323,7 @@ CALLS: dict[str, Good] = {
     "avg_pool2d": lambda s: {**_window(s), "count_boundary": True},
     "max_pool2d": _window,
     "band_part": lambda s: {"x": s.x, "num_lower": 1, "num_upper": 1, "exclude": False},
+    "bitcast": lambda s: {"x": s.x, "dtype": DType.int32},
     "broadcast_to": lambda s: {"x": s.x, "shape": (2, "n", 4), "out_dims": None},
     "buffer_create": lambda s: {"type": s.buffer.type},
     "buffer_load": lambda s: {"x": s.buffer},
@@ -336,15 +368,30 @@ CALLS: dict[str, Good] = {
         "encoding": QuantizationEncoding.Q5_K, "lhs": ops.broadcast_to(s.x[0:1, 0:1], [1, 256]),
         "rhs": np.zeros((2, 176), np.uint8),
     },
+    "matmul_float8": lambda s: {
+        "lhs": np.ones((2, 8), np.float32), "rhs": np.ones((3, 8), FLOAT8),
+        "scales": np.ones((1, 2), np.float32), "rows": 0, "columns": 4,
+    },
+    "matmul_float8_ragged": lambda s: {
+        "lhs": np.ones((2, 8), np.float32), "rhs": np.ones((1, 3, 8), FLOAT8),
+        "scales": np.ones((1, 3, 1), np.float32), "starts": np.array([0, 2], np.uint32),
+        "ids": np.array([0], np.int32), "count": np.array(1, np.uint32), "rows": 1, "columns": 0,
+    },
     "matmul_groups": lambda s: {
         "lhs": ops.broadcast_to(s.x[0:1, 0:1], [1, 64]), "words": np.zeros((8, 2), np.int32),
         "scales": np.zeros((2, 2), np.float16), "bits": 4,
+    },
+    "matmul_int8": lambda s: {
+        "lhs": np.ones((2, 8), np.float32), "rhs": np.ones((3, 8), np.int8),
+        "scales": np.ones(3, np.float32), "bias": np.ones(3, np.float32),
+        "given": np.ones(2, np.float32), "activation": "relu",
     },
     "flatten": lambda s: {"x": s.x, "start_dim": 0, "end_dim": -1},
     "fold": lambda s: {
         "input": s.cube, "output_size": (3, 3), "kernel_size": (2, 2), "stride": 1,
         "dilation": 1, "padding": 0,
     },
+    "expert_indices": lambda s: {"ids": np.array([1, 0], np.int32), "experts": 2},
     "gather": lambda s: {"input": s.x, "indices": s.i, "axis": 0},
     "gather_nd": lambda s: {"input": s.x, "indices": [[0, 1]], "batch_dims": 0},
     "hann_window": lambda s: {"window_length": 4, "device": CPU, "periodic": True, "dtype": F32},
@@ -352,8 +399,34 @@ CALLS: dict[str, Good] = {
         "input_tensor": s.x, "n": 4, "axis": -1, "normalization": "backward",
         "input_is_complex": False, "buffer_size_mb": 512,
     },
+    "grouped_matmul": lambda s: {
+        "x": np.ones((2, 4), np.float32), "weight": np.ones((2, 3, 4), np.float32),
+        "starts": np.array([0, 1, 2], np.uint32), "ids": np.array([0, 1], np.int32),
+        "usage": np.array([1, 2], np.uint32),
+    },
+    "latent_attention": lambda s: {
+        **_latents(), "q": np.ones((3, 4, 6), np.float32), "size": 4, "mask": "causal",
+        "scale": 1.0,
+    },
+    "latent_chunk": lambda s: {
+        **_latents(), "q": np.ones((3, 4, 5), np.float32), "k": np.ones((8, 4, 3), np.float32),
+        "v": np.ones((8, 4, 3), np.float32), "chunk_offsets": np.array([0, 2, 5], np.uint32),
+        "cache_offsets": np.zeros(2, np.uint32), "previous": None, "previous_state": None,
+        "rope": 2, "size": 3, "column": 0, "mask": "causal", "scale": 1.0,
+    },
+    "latent_expand": lambda s: {
+        **_latents(chunk=True), "weight": np.ones((8, 4), np.float32), "rows": 4,
+    },
+    "latent_load": lambda s: {**_latents(chunk=True), "rows": 4, "width": 4},
     "layer_norm": lambda s: {
         "input": s.x, "gamma": np.ones(4), "beta": np.ones(4), "epsilon": 1e-5,
+    },
+    "cache_add_lora": lambda s: {
+        "blocks": ops.buffer_create(PAGES), **_numbers(), **_adapters(), "part": 0, "parts": 1,
+        "column": 0, "row": 4,
+    },
+    "lora_product": lambda s: {
+        **_adapters(), "cut": "columns", "parts": 1, "column": 0, "row": 2, "rows": 5,
     },
     "masked_scatter": lambda s: {"input": s.x, "mask": s.b, "updates": s.x, "out_dim": "k"},
     "nonzero": lambda s: {"x": s.x, "out_dim": "k"},
@@ -372,6 +445,23 @@ CALLS: dict[str, Good] = {
     "repeat_interleave": lambda s: {"x": s.x, "repeats": 2, "axis": 0, "out_dim": None},
     "reshape": lambda s: {"x": s.x, "shape": (-1,)},
     "resize": lambda s: {"input": s.image, "shape": (1, 8, 4, 4)},
+    "sample_count": lambda s: {
+        "counts": ops.buffer_create(COUNTS), "offsets": np.array([0, 2, 3], np.uint32),
+        "tokens": np.array([4, 5]),
+    },
+    "sample_penalise": lambda s: {
+        "logits": ops.buffer_create(LOGITS), "counts": np.ones((3, 2), np.int32),
+        "offsets": np.array([0, 2, 3], np.uint32),
+        "frequency": np.ones(2), "presence": np.ones(2), "repetition": np.ones(2),
+    },
+    "sample_scores": lambda s: {
+        "logits": np.ones((2, 5)), **_rules(), "allowed": np.ones((2, 5), np.bool_),
+    },
+    "sample_token": lambda s: {
+        "logits": np.ones((2, 5)), **_rules(), "uniform": np.ones(2) / 2,
+        "allowed": np.ones((2, 5), np.bool_),
+    },
+    "sample_uniform": lambda s: {"seeds": np.ones(2, np.uint64), "count": 3},
     "scatter": lambda s: {
         "input": s.x, "updates": [[1.0]], "indices": [[0]], "axis": -1,
     },

@@ -35,6 +35,10 @@ ONES = np.ones(4)
 Q4_0, BLOCKS = QuantizationEncoding.Q4_0, np.zeros((2, 36), np.uint8)
 
 
+BYTES = (Weight("bytes", DType.int8, [3, 4]), Weight("scales", F32, [3]))
+"""The right operand of a product of bytes, and its scales."""
+
+
 class Setting:
     """A graph with one input of each kind; what the cases below work on."""
 
@@ -317,6 +321,8 @@ CASES: list[Case] = [
     ("ML740", ValueError, lambda s: ops.dequantize(Q4_0, BLOCKS[:, 1:])),
     ("ML740", ValueError, lambda s: ops.qmatmul(Q4_0, None, s.x, BLOCKS[:, 1:])),
     ("ML741", ValueError, lambda s: ops.qmatmul(Q4_0, None, s.x, BLOCKS)),
+    ("ML230", ValueError, lambda s: ops.matmul_int8(s.x, *BYTES, activation="abs")),  # type: ignore[arg-type]
+    ("ML231", ValueError, lambda s: ops.matmul_int8(s.x, *BYTES, given=s.w)),
     ("ML742", TypeError, lambda s: ops.dequantize("Q4_0", BLOCKS)),  # type: ignore[arg-type]
     ("ML742", TypeError, lambda s: ops.qmatmul(Q4_0, 4, s.x, BLOCKS)),  # type: ignore[arg-type]
     ("ML743", ValueError, lambda s: ops.qmatmul(Q4_0, None, s.x)),
@@ -360,6 +366,8 @@ def test_every_code_of_the_builder_is_tried() -> None:
     )
     raised = set(re.findall(r'"(ML[123]\d\d)"', source))
     elsewhere = {
+        "ML183",  # logits that nothing can be drawn of: tests/nn/kernels/test_sampling.py
+        "ML185",
         "ML300",  # what an editor does not find: test_editing.py
         "ML301",  # an op that the table does not have: tests/opset
         "ML309",  # transfer to what is no device: the builder asks first

@@ -14,7 +14,7 @@ from maxlab import engine, nn
 from maxlab.dtype import DType
 from maxlab.errors import ParseError
 from maxlab.graph import DeviceRef, Editor, Graph, TensorType, Weight, ops
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.lab.questions.answering import answer
 
 ROW = TensorType(DType.float32, ["n", 4])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 from maxlab.dtype import DType, promote
 from maxlab.errors import DTypeError, ExecutionError
 from maxlab.graph import DeviceRef, Dim, Graph, Shape, TensorType, TensorValue, ops
+from maxlab.graph.ops.places import MODULES, PLACES
 from maxlab.ir import Value
 from maxlab.opset.view import regroup
 from tests.graph.interpreter import run
@@ -625,3 +629,20 @@ def test_every_public_function_is_documented_and_staged() -> None:
         assert text, name
         if inspect.signature(function).parameters and name != "shape_to_tensor":
             assert "Raises:" in text, name
+
+
+def test_functions_are_where_the_table_says() -> None:
+    """What type checkers are told of the names of ``ops`` is what is imported for them."""
+    tree = ast.parse(Path(ops.__file__).read_text("utf-8"))
+    told = {
+        (node.module.rpartition(".")[2], each.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(ops.__name__)
+        for each in node.names
+        if node.module not in (ops.__name__, f"{ops.__name__}.places")
+    }
+    assert told == {(place, name) for place, names in PLACES.items() for name in names}
+    files = {path.stem for path in Path(ops.__file__).parent.glob("*.py")}
+    assert files - {"__init__", "places"} == MODULES
+    for place, name in told:
+        assert getattr(ops, name) is getattr(import_module(f"{ops.__name__}.{place}"), name)

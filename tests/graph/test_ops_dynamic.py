@@ -537,6 +537,37 @@ def test_subgraphs_that_find_something(at: Place) -> None:
     assert at.run(model, np.array([0, 1, 1], np.float32))[0].tolist() == [2, 4]
 
 
+def test_each_call_of_a_subgraph_has_its_own_sizes(at: Place) -> None:
+    """Dims that stay inside differ between calls; one that comes out is the same in all of them."""
+
+    def body(y: TensorValue) -> TensorValue:
+        made: TensorValue = ops.gather(y, ops.nonzero(y > 1, "hits")[:, 0], 0)
+        return y - ops.sum(ops.rebind(made, ["again"]) * 0 + 1, axis=0)
+
+    def outer(y: TensorValue) -> TensorValue:
+        made: TensorValue = ops.nonzero(y, "some")[:, 0]
+        return made
+
+    type = TensorType(F32, ["n"], at.ref)
+    with Graph("outer", input_types=[type]) as graph:
+        inner, found = (
+            graph.add_subgraph(name, one, [type])
+            for name, one in (("inner", body), ("found", outer))
+        )
+        once = ops.call(inner, graph.inputs[0])[0]
+        twice = ops.call(inner, once)[0]
+        graph.output(once, twice, *ops.call(found, twice), *ops.call(found, twice))
+    devices = [] if at.gpu is None else [at.gpu]
+    model = engine.InferenceSession(devices=devices).load(graph)
+    for x in (np.array([2, 3, 5, 0], np.float32), np.array([9, 1, 1, 1], np.float32)):
+        first = x - (x > 1).sum()
+        second = first - (first > 1).sum()
+        for y, wanted in zip(
+            at.run(model, x), [first, second, *[second.nonzero()[0]] * 2], strict=True
+        ):
+            assert y.tolist() == wanted.tolist()
+
+
 def test_graphs_as_text(tmp_path: Any) -> None:
     """A graph that was saved defines and asserts the same dims."""
     with Graph("text", input_types=[TensorType(F32, ["n"]), TensorType(I64, [])]) as graph:

@@ -14,6 +14,7 @@ import cffi
 import pytest
 
 from maxlab.toolchain import find_compiler
+from maxlab.toolchain.prelude import FILES
 
 SOURCES = Path(__file__).resolve().parents[2] / "kernels" / "c"
 FLAGS = [
@@ -25,7 +26,7 @@ FLAGS = [
 def sections() -> dict[str, tuple[list[str], str]]:
     """The prelude's sections in file order: name -> (names it needs, text)."""
     found: dict[str, tuple[list[str], str]] = {}
-    text = (SOURCES / "prelude.h").read_text()
+    text = "\n".join((SOURCES / name).read_text() for name in FILES)
     pattern = r"^// @section (\w+)(?: needs ([\w ]+))?\n(.*?)^// @end$"
     for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL):
         found[match[1]] = ((match[2] or "").split(), match[3])

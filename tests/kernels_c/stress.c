@@ -1,7 +1,9 @@
-/* Two host threads run random programs, some with an error, on one team of four; built with the thread sanitizer. */
+/* Two host threads run random programs, some with an error, on one team of four, which a third one sends to rest now and then;
+ * built with the thread sanitizer. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "mx_abi.h"
 
@@ -44,6 +46,7 @@ static void *run(void *arg) {
     int want = bad < n && steps[bad].extent > 0 ? MX_ERR_STEP : MX_OK;
     int code = mx_execute(team, steps, n, pointers, dims, 0, 0, 0, 64 + rand_r(&seed) % 9000,
                           round % 2 ? &times : 0, error);
+    if (code == MX_STOPPED) continue;
     if (code != want || (code && error[0] != bad)) {
       fprintf(stderr, "round %d: code %d, expected %d\n", round, code, want);
       exit(1);
@@ -60,11 +63,21 @@ static void *run(void *arg) {
   return 0;
 }
 
+static void *rest(void *arg) {
+  (void)arg;
+  for (int round = 0; round < 100; round++) {
+    mx_team_rest(team);
+    usleep(2000);
+  }
+  return 0;
+}
+
 int main(void) {
-  pthread_t threads[2];
+  pthread_t threads[3];
   team = mx_team_new(THREADS);
   for (i64 i = 0; i < 2; i++) pthread_create(&threads[i], 0, run, (void *)i);
-  for (i64 i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  pthread_create(&threads[2], 0, rest, 0);
+  for (i64 i = 0; i < 3; i++) pthread_join(threads[i], 0);
   mx_team_free(team);
   return 0;
 }

@@ -51,22 +51,27 @@ class Attention:
         scale: float,
         kind: int = 0,
         mask: np.ndarray | None = None,
+        cut: tuple[int, int, int] | None = None,
     ) -> np.ndarray:
         """q (b,h,t,d), k and v (b,hk,t,d) of any strides; the output lies as (b,t,h,d)."""
         ffi = self.lab.ffi
         (batch, heads, tq, dim), (_, kv_heads, tk, _), dim_v = q.shape, k.shape, v.shape[3]
         memory = np.full((batch, tq, heads, dim_v), 7, np.float32)
         out = memory.transpose(0, 2, 1, 3)
-        qb = ffi.new("i64 *")
-        extent = self.runtime.mx_attention_plan(batch, heads, tq, tk, dim, dim_v, 2, qb)
+        plan = ffi.new("i64[3]")
+        extent = self.runtime.mx_attention_plan(batch, heads, tq, tk, dim, dim_v, 2, plan)
+        if cut is not None:
+            self.runtime.mx_attention_cut(batch, heads, tq, 2, cut[0], plan)
+            plan[1], plan[2] = cut[1:]
+            extent = batch * heads * -(-tq // plan[0])
         a = ffi.new("mx_attention *")
         for name, array in (("q", q), ("k", k), ("v", v), ("o", out)):
             assert array.strides[3] == 4 or array.shape[3] <= 1 or array.size == 0
             setattr(a, name, ffi.cast("f32 *", array.ctypes.data))
             setattr(a, name + "s", [s // 4 for s in array.strides[:3]])
         a.batch, a.heads, a.group = batch, heads, heads // kv_heads
-        a.tq, a.tk, a.dim, a.dim_v, a.qb, a.scale = tq, tk, dim, dim_v, qb[0], scale
-        scratch = self.runtime.mx_attention_scratch(tq, tk, dim, dim_v, qb[0])
+        a.tq, a.tk, a.dim, a.dim_v, a.plan, a.scale = tq, tk, dim, dim_v, plan, scale
+        scratch = self.runtime.mx_attention_scratch(tk, dim, dim_v, plan)
         step = ffi.new("mx_step[]", [(self.kernels.k_attention, 0, 0, extent, 3, 0)])
         mask_p = ffi.NULL if mask is None else ffi.cast("void *", mask.ctypes.data)
         argp = ffi.new("void *[]", [ffi.cast("void *", a), mask_p])
@@ -135,6 +140,24 @@ def test_equals_the_composition(attention: Attention, shape: Any) -> None:
     mask = mask.astype(np.float32)
     got = attention(q, k, v, scale, 2, mask)
     np.testing.assert_allclose(got, reference(q, k, v, scale, mask), rtol=2e-6, atol=1e-6)
+
+
+WAYS = [(most, way) for most in (1, 13, 96, 500) for way in range(8)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_plans_with_blocks_of_as_many_keys_give_the_same_bits(
+    attention: Attention, shape: Any
+) -> None:
+    q, k, v = draw(*shape)
+    scale = 1 / max(1, shape[5]) ** 0.5
+    mask = np.where(np.tri(shape[3], shape[4], shape[4] - shape[3]) > 0, 0, -np.inf)
+    want = reference(q, k, v, scale, mask)
+    for keys in (512, 96):
+        found = [attention(q, k, v, scale, 1, cut=(most, keys, way)) for most, way in WAYS]
+        np.testing.assert_allclose(found[0], want, rtol=2e-6, atol=1e-6)
+        for other in found[1:]:
+            assert np.array_equal(other.view(np.int32), found[0].view(np.int32))
 
 
 def test_causal_over_many_blocks(attention: Attention) -> None:

@@ -62,7 +62,7 @@ def test_the_bounds_hold(case: UnaryCase) -> None:
 
 def test_all_numbers_were_run_for_what_is_not_exact_and_no_bound_is_broken() -> None:
     assert set(KEPT) <= {case.name for case in CASES}
-    for name in referenced():
+    for name in {case.name for case in CASES} & set(referenced()):
         at = 0
         for part in sorted(KEPT[name]["parts"], key=lambda part: int(part["low"])):
             assert part["low"] == at, name
@@ -72,7 +72,7 @@ def test_all_numbers_were_run_for_what_is_not_exact_and_no_bound_is_broken() -> 
 
 
 def test_every_inexact_op_has_a_reference_in_double() -> None:
-    assert {case.name for case in CASES if not case.exact} == set(referenced())
+    assert {case.name for case in CASES if not case.exact} <= set(referenced())
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_parts_are_kept_and_not_run_again(
     ("old", "new", "other"),
     [
         ("i64 version;", "i64 version, more;", False),  # the interface
-        ("/* exp(x) = 2^n * e^r", "/* what comes is e^r", False),
-        ("p = 0.00146524084f;", "p = 0.00146524074f;", True),
+        ("/* e^x of the floats of a vector", "/* what comes is e^x", False),
+        ("k, -3.19461833e-05f", "k, -3.19461873e-05f", True),
         ("f32 p = 0.0674664006f;", "f32 p = 0.0674664016f;", False),  # of the logarithm
     ],
 )

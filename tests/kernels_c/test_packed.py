@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import cffi
 import numpy as np
 import pytest
 
+from maxlab.dtype import DType
 from maxlab.opset.convolution_products import BLOCK, WIDENED
+from maxlab.opset.float8 import SCRATCH, float8_numbers, random_float8
 from maxlab.opset.quantized import FORMATS, random_blocks
 from tests.kernels_c.conftest import FLAGS, SOURCES, cdef
+from tests.kernels_c.instruction_sets import SETS
 
 Array = np.ndarray[Any, Any]
 KINDS = ("Q4_0", "Q4_K", "Q6_K")
 BF16, F16, F32 = 0, 1, 2
 TARGETS = {
     "native": ["-march=native", "-mprefer-vector-width=512"],
+    "avx-vnni": ["-march=haswell", "-mavxvnni"],
     "avx2": ["-march=haswell"],
     "plain": [],
 }
@@ -29,13 +31,14 @@ TARGETS = {
 @pytest.fixture(scope="module", params=TARGETS)
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The library of products for one kind of processor, and its ffi."""
-    if request.param == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip("AVX2 is of x86")
-    if request.param == "avx2" and " avx2 " not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this processor has no AVX2")
+    missing = SETS[request.param].missing()
+    if missing:
+        pytest.skip(f"this processor lacks {' '.join(missing)}")
     out = tmp_path_factory.mktemp("products") / "products.so"
     plain = [flag for flag in FLAGS if not flag.startswith("-m")]
-    files = [str(SOURCES / name) for name in ("gemm.c", "halves.c", "taps.c", "quantized.c")]
+    files = [
+        str(SOURCES / name) for name in ("gemm.c", "halves.c", "taps.c", "quantized.c", "float8.c")
+    ]
     flags = ["-O2", "-std=gnu11", *plain, *TARGETS[request.param], f"-I{SOURCES}"]
     subprocess.run(["cc", *flags, *files, "-o", str(out)], check=True)
     ffi = cffi.FFI()
@@ -144,3 +147,29 @@ def test_blocks(library: Any, m: int, n: int, blocks: int, name: str) -> None:
     wanted = left @ full.reshape(n, -1).T
     sizes_of = np.abs(left) @ np.abs(full.reshape(n, -1)).T
     assert (np.abs(y - wanted) <= 1e-5 * sizes_of).all()
+
+
+@pytest.mark.parametrize(("m", "block"), [(1, (1, 0)), (7, (48, 40)), (9, (16, 64)), (40, (0, 0))])
+def test_float8(library: Any, m: int, block: tuple[int, int]) -> None:
+    lib, ffi = library
+    at, n, k = pointers(ffi), 51, 579
+    down, across = (size or whole for size, whole in zip(block, (n, k), strict=True))
+    rng = np.random.default_rng(m)
+    for kind, dtype in enumerate((DType.float8_e4m3fn, DType.float8_e4m3fnuz)):
+        x = rng.standard_normal((m, k)).astype(np.float32)
+        w = random_float8(rng, (n, k), dtype)
+        d = rng.uniform(1e-3, 1e-2, (-(-n // down), -(-k // across))).astype(np.float32)
+        y = np.full((m, n), np.nan, np.float32)
+        ctx, scratch = ffi.new("mx_ctx *"), ffi.new("char[]", lib.mx_float8_scratch() + 64)
+        ctx.scratch = scratch + (-int(ffi.cast("intptr_t", scratch)) % 64)
+        for first in range(0, n, 32):
+            given = (at(y), n, at(x), m, at(w), k, at(d), first, down, across, d.shape[1])
+            assert lib.mx_float8(kind, *given, ctx) == 0
+        wide = float8_numbers(w, d, *block)
+        sizes_of = np.abs(x.astype(np.float64)) @ np.abs(wide).T
+        assert (np.abs(y - x.astype(np.float64) @ wide.T) <= 1e-5 * sizes_of).all()
+
+
+def test_scratch_of_float8(library: Any) -> None:
+    """What ops reserve without asking the library is enough."""
+    assert library[0].mx_float8_scratch() <= SCRATCH

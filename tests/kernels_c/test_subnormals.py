@@ -28,7 +28,11 @@ int mx_t_keep(void *const *b, const i64 *d, i64 r0, i64 r1, i64 c0, i64 c1, mx_c
   return 0;
 }
 """
-KINDS = {"native": [], "emulated": ["-DMX_EMULATED_PAIRS"]}
+KINDS = {
+    "native": [],
+    "emulated": ["-DMX_EMULATED_PAIRS"],
+    "tiles": ["-DMX_EMULATED_TILES=1"],
+}
 
 
 @pytest.fixture(scope="module", params=KINDS)

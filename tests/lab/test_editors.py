@@ -16,7 +16,7 @@ from maxlab import engine
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError
 from maxlab.graph import DeviceRef, Editor, Graph, TensorType, ops
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.lab import editors, following, live, tabs
 from maxlab.lab.protocol import PROTOCOL
 from maxlab.lab.weighting import NAMED

@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 from maxlab import engine
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType
+from maxlab.lab import bundle
 from maxlab.lab.protocol import dashboard, editor, files
 from maxlab.lab.protocol.reader import check
 from maxlab.lab.snapshot import unpack
@@ -220,3 +221,9 @@ def test_the_gallery_is_listed_and_read(server: LabServer) -> None:
     for name in ("nothing", "../widget", "/etc/passwd"):
         assert refused(server, "templates/text", template=name) == (404, "ML825")
     assert ask(server, "templates/list", token=False)[0] == 403
+
+
+def test_the_script_of_exported_pages_is_that_of_python(server: LabServer) -> None:
+    name = "pages/script"
+    assert ask(server, name) == (200, bundle.read("export.js"))
+    assert ask(server, name, token=False)[0] == 403

@@ -409,6 +409,32 @@ def test_nan_and_failures_are_marked_until_their_cell_runs_again(kernel: Hinted)
     assert marks() == []
 
 
+def test_what_a_cell_raises_is_told_while_hints_are_read(kernel: Hinted) -> None:
+    """Python parses the cell for the report, and hints are read of it; some versions can parse on
+    one thread alone, and would say nothing of the error."""
+    kernel.run(
+        "import gc, threading, time\n"
+        "from maxlab.lab import following\n"
+        "following.PERIOD = 0\n"
+        "def slow(*_):\n"  # in the middle of a parse other threads go on, and read all anew
+        "    if threading.current_thread() is not threading.main_thread(): return\n"
+        "    channel._channel.sources.texts._cells.clear()\n"
+        "    channel._channel.wake()\n"
+        "    time.sleep(1e-4)\n"
+        "def begin():\n"
+        "    gc.callbacks.append(slow)\n"
+        "    gc.set_threshold(100)\n"
+    )
+    rest = "\n".join(f"    x{n} = f(y[{n}], z={n}) + 1" for n in range(100))
+    told = len(kernel.errors)
+    try:
+        for turn in range(5):
+            kernel.run(f"begin()\n1 / 0\nif {turn}:\n{rest}", f"told-{turn}")
+    finally:
+        kernel.run("gc.callbacks.clear(); gc.set_threshold(700); following.PERIOD = 0.1")
+    assert kernel.errors[told:] == ["ZeroDivisionError"] * 5
+
+
 def test_a_failure_in_a_function_is_marked_at_its_line(kernel: Hinted) -> None:
     kernel.run("def f(x):\n    return x @ np.ones((7, 7), np.float32)", "fail-a")
     kernel.run("with graph() as g: f(g.inputs[0].tensor)", "fail-b")

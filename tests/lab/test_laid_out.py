@@ -14,7 +14,7 @@ import pytest
 
 from maxlab.dtype import DType
 from maxlab.graph import Comment, Editor, Graph, Place, TensorType, ops
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.lab import editors, following
 from maxlab.lab.questions.answering import answer
 from maxlab.lab.questions.change import editor_of

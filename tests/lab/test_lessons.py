@@ -12,7 +12,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DocumentError, ParseError
 from maxlab.graph import Case, Editor, Graph, Lesson, TensorType, ops
 from maxlab.graph import Goal as MadeGoal
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.lab import editors, following
 from maxlab.lab.lessons import Part, Watch, check, goal_of
 from tests.lab.conftest import FakeComm

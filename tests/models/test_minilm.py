@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import maxlab
 from benchmarks.tutorial import minilm, minilm_graph
 from maxlab import engine, trace
 from maxlab.driver import Tensor
@@ -279,3 +280,13 @@ def test_the_longest_text_equals_that_of_transformers(embedder: Embedder, oracle
     ids, mask = embedder.tokens([LONG])
     assert ids.shape == (1, 512)
     np.testing.assert_allclose(embedder.run(ids, mask), oracle(ids, mask), rtol=0, atol=1e-5)
+
+
+def test_vectors_in_int8_point_where_those_in_floats_do(embedder: Embedder) -> None:
+    texts = ["A graph of tensors is compiled to C.", "She sells sea shells by the sea shore."]
+    others = ["What is the capital of France?", "The quick brown fox jumps over the lazy dog."]
+    made = maxlab.quantize(embedder.model, [embedder.tokens([text]) for text in texts], runs=0)
+    assert len(made.layers) == 6 * LAYERS
+    exact = embedder.embed(others)
+    got = made(*embedder.tokens(others))[0].to_numpy()
+    assert ((exact * got).sum(axis=1) >= 0.999).all()

@@ -270,7 +270,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ModuleError, match="quantization_encoding"):
         loose.Linear(2, 2, F32, CPU, quantization_encoding="q4_0")
     with pytest.raises(ModuleError, match="float8_config"):
-        nn.Linear(2, 2, F32, CPU, float8_config=object())
+        loose.Linear(2, 2, F32, CPU, float8_config=object())
     with pytest.raises(ModuleError, match="ML717"):
         loose.Embedding(2, 2, F32, CPU, "q4_0")
     with pytest.raises(ModuleError, match="dist_gemm_config"):

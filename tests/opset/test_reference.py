@@ -52,6 +52,8 @@ WITHOUT_SAMPLES = {
     "mo.cache.attention",  # see tests/nn/kernels
     "mo.cache.load",
     "mo.cache.store",
+    "mo.sample.count",  # memory: see tests/nn/kernels/test_sampling.py
+    "mo.sample.penalise",
     "mo.call",  # those with regions are in tests/control
     "mo.chain",
     "mo.cond",
@@ -61,6 +63,11 @@ WITHOUT_SAMPLES = {
     "mo.custom.inplace",
     "mo.host",
     "mo.iota",
+    "mo.cache.add_lora",  # see tests/nn/kernels
+    "mo.latent.attention",
+    "mo.latent.chunk",
+    "mo.latent.expand",
+    "mo.latent.load",
     "mo.output",
     "mo.print",
     "mo.recip",

@@ -130,6 +130,7 @@ def resize(t: Any, attrs: Attrs, x: Any) -> Any:
 TORCH: dict[str, Callable[..., Any]] = {
     "mo.conv": conv,
     "mo.conv.window": conv,
+    "mo.conv.joined": lambda t, a, x, other, w: conv(t, a, t.cat([x, other], -1), w),
     "mo.conv_transpose": conv_transpose,
     "mo.max_pool2d": max_pool,
     "mo.avg_pool2d": avg_pool,

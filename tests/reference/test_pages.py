@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PAGES = ("graph.*.md", "driver.md", "dtype.md", "engine.md", "profiler.md")
+PAGES = ("nn.*.md", "graph.*.md", "driver.md", "dtype.md", "engine.md", "profiler.md")
 FOLDER = os.environ.get("MAXLAB_REFERENCE")
 Block = tuple[str, int]
 

@@ -153,7 +153,7 @@ def test_flags_reach_the_code(compiler: str) -> None:
     assert "fma.rn.f32" not in ptx(SHARE, "sm_80", flags=CudaFlags(fmad=False))
     divide = DeviceSource("k_div", 'extern "C" __global__ void k_div(float *x) { x[0] /= x[1]; }')
     assert "div.rn.f32" in ptx(divide, "sm_80")
-    assert "div.approx" in ptx(divide, "sm_80", flags=CudaFlags(fast_math=True))
+    assert "div.approx" in ptx(divide, "sm_80", flags=CudaFlags(accuracy="fast"))
     named = DeviceSource("k_n", 'extern "C" __global__ void k_n(float *x) { x[0] = VALUE; }')
     assert str(0x40E00000) in ptx(named, "sm_80", flags=CudaFlags(defines=(("VALUE", "7.f"),)))
     with_lines, without = (

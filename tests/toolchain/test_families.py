@@ -24,8 +24,6 @@ STRICT = (
     *("-std=gnu11", "-O1", "-march=native", "-fopenmp-simd", "-fno-math-errno", "-fPIC"),
     *("-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-function"),
 )
-
-
 FAMILIES = ("clang", "zig")
 
 
@@ -155,7 +153,8 @@ def test_clang_makes_vectors_of_maxima(clang: str, tmp_path: Path) -> None:
     )
     model = engine.InferenceSession(num_threads=1).load(graph)
     printed = [step.printed for step in model.plan.steps if step.printed is not None]
-    assert sum("reduction(max" in one.text for one in printed) >= 2
+    assert any("reduction(max" in one.text for one in printed)
+    assert any("mx_lanes_max" in one.text for one in printed)
     for one in printed:
         text = unit_text([KernelSource(one.symbol, one.text)])
         (tmp_path / "unit.c").write_text(text)
@@ -194,4 +193,4 @@ def test_no_word_that_only_gcc_knows() -> None:
     for file in sorted((kernels_dir() / "c").rglob("*.[ch]")):
         lines = file.read_text().splitlines()
         found = [n for n, line in enumerate(lines, 1) if re.search(r"__builtin_shuffle\b", line)]
-        assert len(found) <= (file.name == "prelude.h"), f"{file.name}: lines {found}"
+        assert len(found) <= (file.name == "vectors.h"), f"{file.name}: lines {found}"

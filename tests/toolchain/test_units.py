@@ -31,6 +31,7 @@ from maxlab.toolchain import (
 )
 from maxlab.toolchain import compiler as compiler_module
 from maxlab.toolchain.cffi_abi import ffi
+from maxlab.toolchain.folders import fresh_folder
 
 STORE = (
     "int {name}(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
@@ -100,7 +101,7 @@ def test_first_miss_then_memory_then_disk(compilations: list[list[str]]) -> None
 
 
 @pytest.mark.parametrize(
-    ("count", "jobs", "expected"), [(1, 2, 1), (2, 2, 2), (9, 1, 2), (20, 2, 3)]
+    ("count", "jobs", "expected"), [(1, 2, 1), (2, 2, 2), (9, 1, 1), (70, 1, 2), (20, 2, 3)]
 )
 def test_kernels_share_units(
     count: int, jobs: int, expected: int, compilations: list[list[str]]
@@ -167,7 +168,7 @@ def test_the_same_kernel_twice_in_one_call(compilations: list[list[str]]) -> Non
 
 def test_flags_are_part_of_the_key_and_of_the_reason() -> None:
     compile_units([kernel(5)])
-    [fast] = compile_units([kernel(5)], flags=Flags(fast_math=True))
+    [fast] = compile_units([kernel(5)], flags=Flags(accuracy="fast"))
     assert fast.why_miss == "flags changed"
     [defined] = compile_units([KernelSource("k_d", STORE.format(name="k_d", value="VALUE"))],
                               flags=Flags(defines=(("VALUE", "77"),)))  # fmt: skip
@@ -397,6 +398,7 @@ def test_nowhere_to_write_is_a_cache_error(monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(*args: Any, **kwargs: Any) -> str:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    monkeypatch.setattr(artefacts, "fresh_folder", refuse)
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     with pytest.raises(CacheError, match=r"no space left on device.*ML510[\s\S]*MAXLAB_CACHE_DIR"):
         compile_units([kernel(14)])
@@ -409,6 +411,7 @@ def test_a_machine_without_a_temporary_directory_is_a_cache_error(
     def refuse(*args: Any, **kwargs: Any) -> str:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
+    monkeypatch.setattr(artefacts, "fresh_folder", refuse)
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     monkeypatch.setattr(tempfile, "gettempdir", refuse)
     with pytest.raises(CacheError, match="there is no temporary directory that can be used"):
@@ -417,14 +420,14 @@ def test_a_machine_without_a_temporary_directory_is_a_cache_error(
 
 def refuse_writes_below(root: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail with ``code`` what would make a directory below ``root``."""
-    make: Any = tempfile.mkdtemp
+    make = fresh_folder
 
-    def mkdtemp(*args: Any, **kwargs: Any) -> str:
-        if Path(kwargs.get("dir") or "/").is_relative_to(root):
+    def fresh(parent: Path, prefix: str) -> Path:
+        if parent.is_relative_to(root):
             raise OSError(code, os.strerror(code))
-        return str(make(*args, **kwargs))
+        return make(parent, prefix)
 
-    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    monkeypatch.setattr(artefacts, "fresh_folder", fresh)
 
 
 # ------------------------------------------------------------------ compiler failures

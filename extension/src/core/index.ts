@@ -24,3 +24,4 @@ export * from './dashboard';
 export * from './files';
 export { prose } from './view/prose';
 export { formatShare, formatTime } from './model/format';
+export { TokenButtons } from './tokens';

@@ -98,7 +98,8 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         caption: trans.__('One file that shows this graph in any browser, with no server'),
         run: async view => {
           const { document } = view.model;
-          saveAs(`${document.name || 'graph'}.html`, 'text/html', await exportPage(document));
+          const page = await exportPage(document, app.serviceManager.serverSettings);
+          saveAs(`${document.name || 'graph'}.html`, 'text/html', page);
         }
       },
       {

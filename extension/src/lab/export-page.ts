@@ -1,6 +1,10 @@
 /** One HTML file that shows a graph in any browser, with no server: the page that `to_html()` makes. */
 
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
 import type { IGraphDocument } from '../proto/document';
+import { refusedBy } from './file-server';
 
 /** Text that may stand between tags, and in a quoted attribute. */
 function escapeText(text: string): string {
@@ -8,14 +12,15 @@ function escapeText(text: string): string {
   return text.replace(/[&<>"]/g, char => names[char] ?? char);
 }
 
-/** The script that draws the document of its page, which `build-lab.mjs` puts beside this module. */
-async function fetchScript(): Promise<string> {
-  const url = new URL('./export-script.bin', import.meta.url);
-  const reply = await fetch(url);
-  if (!reply.ok) {
-    throw new Error(`the script of exported pages could not be read: ${reply.status}`);
+/** The script that draws the document of its page: the server's part of maxlab has it, as Python's does. */
+async function fetchScript(settings: ServerConnection.ISettings): Promise<string> {
+  const url = URLExt.join(settings.baseUrl, 'maxlab/pages/script');
+  const response = await ServerConnection.makeRequest(url, {}, settings);
+  const text = await response.text();
+  if (!response.ok) {
+    throw refusedBy(response.status, text.slice(0, 4000));
   }
-  return reply.text();
+  return text;
 }
 
 /** The whole page for `document`. */
@@ -40,6 +45,9 @@ export function makePage(document: IGraphDocument, script: string): string {
 `;
 }
 
-export async function exportPage(document: IGraphDocument): Promise<string> {
-  return makePage(document, await fetchScript());
+export async function exportPage(
+  document: IGraphDocument,
+  settings: ServerConnection.ISettings
+): Promise<string> {
+  return makePage(document, await fetchScript(settings));
 }

@@ -154,7 +154,7 @@ export function refusedBy(status: number, text: string): SourceError {
   }
   if (status === 404) {
     return new SourceError(
-      'The Jupyter server does not run the extension maxlab.lab.server, which reads such files.',
+      'The Jupyter server does not run the extension maxlab.lab.server, which this needs.',
       '',
       'Install maxlab where the server runs, not in the kernel alone, from its checkout:  pip install .\n' +
         'then:  jupyter server extension enable maxlab.lab.server\n' +

@@ -21,7 +21,8 @@ export {
   parseDocument,
   plainFault,
   readDetail,
-  readFrame
+  readFrame,
+  TokenButtons
 } from '../core';
 
 export class GraphView extends CoreView implements IListedView {

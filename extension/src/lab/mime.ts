@@ -12,13 +12,18 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { Message } from '@lumino/messaging';
 import { Panel, Widget } from '@lumino/widgets';
 
-import { messageOf } from '../core';
+import { messageOf, TokenButtons } from '../core';
 import { GraphView } from './graph-view';
 import { GRAPH_MIME, WIDGET_MIME } from './tokens';
 import { unpack } from './unpack';
 
 /** How long the widget may stay without content before the snapshot is drawn in its place. */
 const PATIENCE_MS = 400;
+
+/** Below the tokens of a saved answer, when one is chosen. */
+const NO_STEP =
+  'This answer was saved: its tokens, probabilities and times are here. The graph of a step needs the ' +
+  'model, so run this cell again, and then choose a token.';
 
 /** What the widget's renderer shows while it has no view, and when there will be none. */
 const NOT_DRAWN = /^(Loading widget\.\.\.|Error displaying widget.*)?$/;
@@ -198,6 +203,22 @@ export class GraphOutput extends Panel implements IRenderMime.IRenderer {
   private _timer = 0;
 }
 
+/** Lets the tokens of a saved answer say what their graphs need, and scrolled parts be reached by keys. */
+function explainTokens(place: HTMLElement): void {
+  // Cleaned HTML has lost this.
+  place.querySelectorAll<HTMLElement>('.mx-rq-scroll').forEach(part => (part.tabIndex = 0));
+  const said = document.createElement('p');
+  said.className = 'mx-rq-said';
+  said.setAttribute('role', 'status');
+  const tokens = new TokenButtons(place, token => {
+    said.textContent = token < 0 ? '' : NO_STEP;
+    tokens.mark(token);
+  });
+  if (tokens.count > 0) {
+    place.querySelector('.mx-rq-tokens')?.after(said);
+  }
+}
+
 /** An output with a widget, whose HTML is drawn where the widget cannot be. */
 export class StillOutput extends GraphOutput {
   constructor(private readonly _registry: IRenderMimeRegistry) {
@@ -206,7 +227,13 @@ export class StillOutput extends GraphOutput {
 
   protected override makeSnapshot(model: IRenderMime.IMimeModel): ISnapshot {
     // As with any other HTML, that of a notebook which is not trusted is cleaned by its renderer.
-    const widget = this._registry.createRenderer('text/html');
-    return { widget, draw: () => widget.renderModel(model) };
+    // What is saved without HTML, as what is compared from run to run, has a text.
+    const kind = 'text/html' in model.data ? 'text/html' : 'text/plain';
+    const widget = this._registry.createRenderer(kind);
+    const draw = async (): Promise<void> => {
+      await widget.renderModel(model);
+      explainTokens(widget.node);
+    };
+    return { widget, draw };
   }
 }

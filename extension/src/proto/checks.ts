@@ -185,7 +185,9 @@ export const isCompileAnswer = record({
   /** The options that it was compiled with, in words. */
   options: isText,
   phases: list(isCompilePhase),
-  units: list(isCompileUnit)
+  units: list(isCompileUnit),
+  /** The variants that kernels run with which do their work in several ways, a line each. */
+  chosen: optional(list(isText))
 });
 
 export interface ICompileAnswer extends Told<typeof isCompileAnswer> {}

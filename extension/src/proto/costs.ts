@@ -126,7 +126,9 @@ export const isAdviceAnswer = record({
   total_ns: isWhole,
   actions: list(isAdviceAction),
   /** Why nothing is predicted, as a clause; empty where something is. */
-  withheld: optional(isText)
+  withheld: optional(isText),
+  /** The variants that kernels run with which do their work in several ways, a line each. */
+  chosen: optional(list(isText))
 });
 
 export interface IAdviceAnswer extends Told<typeof isAdviceAnswer> {}

@@ -2,7 +2,9 @@
 
 import { GraphView, plainFault } from '../core';
 import { messageOf } from '../core/narrow';
+import { isBoard, renderBoard } from './board';
 import { bytesOf, isDashboard, renderDashboard } from './dashboard';
+import { isGeneration, renderGeneration } from './generation';
 import { HeldDocument } from './held';
 import { isSampling, renderSampling } from './sampling';
 import { readMessage, typeOf } from '../proto/border';
@@ -53,6 +55,12 @@ export function render(context: IRenderContext): () => void {
   }
   if (isSampling(context)) {
     return renderSampling(context);
+  }
+  if (isBoard(context)) {
+    return renderBoard(context);
+  }
+  if (isGeneration(context)) {
+    return renderGeneration(context);
   }
   const gone = (): string | null => model.get('not_live') || null;
   const reason = (): string | null => gone() ?? (model.get('no_model') || null);

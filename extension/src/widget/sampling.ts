@@ -3,6 +3,7 @@
  * parameters, and below them the chart that the kernel draws of each setting.
  */
 
+import { child, showHtml } from './html';
 import { PROTOCOL } from '../proto/messages';
 import type {
   ISamplingControl,
@@ -46,19 +47,6 @@ export function isSampling(context: {
   return context.model.get('kind') === 'sampling';
 }
 
-function child<K extends keyof HTMLElementTagNameMap>(
-  parent: Element,
-  tag: K,
-  className: string,
-  text = ''
-): HTMLElementTagNameMap[K] {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  parent.append(made);
-  return made;
-}
-
 /** Calls `taken` when a text was typed: at Enter, or when the box is left. */
 function onEntered(box: HTMLInputElement, taken: () => void): void {
   box.addEventListener('change', taken);
@@ -67,17 +55,6 @@ function onEntered(box: HTMLInputElement, taken: () => void): void {
       taken();
     }
   });
-}
-
-/** Shows the chart `html` in `place`. No script of it runs, and its texts were escaped. */
-function showChart(place: Element, html: string): void {
-  const scrolled = place.querySelector('.mx-rq-scroll')?.scrollLeft ?? 0;
-  const page = new DOMParser().parseFromString(html, 'text/html');
-  place.replaceChildren(...page.body.childNodes);
-  const region = place.querySelector('.mx-rq-scroll');
-  if (region) {
-    region.scrollLeft = scrolled;
-  }
 }
 
 /** A slider and a box of one parameter, which follow each other and the trait. */
@@ -232,7 +209,7 @@ export function renderSampling({ model, el }: ISamplingContext): () => void {
   const showSeed = (): void => {
     seed.value = model.get('seed');
   };
-  const showPage = (): void => showChart(chart, model.get('page'));
+  const showPage = (): void => showHtml(chart, model.get('page'));
   const listeners: [string, () => void][] = [
     ...controls.map((one): [string, () => void] => [
       `change:${one.name}`,

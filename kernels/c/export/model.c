@@ -23,6 +23,7 @@
 #define BLOCK 256
 #define PACKED_AT_ONCE (1 << 15)
 #define SLICE_NS 1000000000
+#define FEW_COLUMNS 128 /* of a product whose left operand is read where it is: what was copied is hardly read again */
 #define EXTRAS 8
 
 typedef struct buffer {
@@ -144,7 +145,7 @@ static launch launch_of(const plan_launch *p, const i64 *s, i64 threads, const m
     l.extent = plan_mul(up(m, mb), up(n, nb));
     l.scratch = half < 0 ? lib->gemm_scratch(m, n, k, mb, nb) : plan.half_gemm_scratch(half, m, mb, nb);
     l.grain = plan_mul(2, plan_mul(m, plan_mul(n, k))) < SMALL_PRODUCT ? most(l.extent, 1) : 1;
-    l.nextra = 2, l.extra[0] = mb, l.extra[1] = nb;
+    l.nextra = 4, l.extra[0] = mb, l.extra[1] = nb, l.extra[2] = 0, l.extra[3] = n <= FEW_COLUMNS;
     break;
   }
   case PLAN_BATCHED: {
@@ -153,13 +154,13 @@ static launch launch_of(const plan_launch *p, const i64 *s, i64 threads, const m
     l.extent = items;
     l.scratch = half < 0 ? lib->matmul_scratch(m, n, k) : plan.half_matmul_scratch(half, m, n, k);
     l.grain = grain_of(items, cost, threads), l.piece = piece_of(items, cost);
+    if (half < 0) l.nextra = 1, l.extra[0] = lib->matmul_guess(m, n, k);
     break;
   }
   case PLAN_ATTENTION: {
-    i64 block;
-    l.extent = lib->attention_plan(z[0], z[1], z[2], z[3], z[4], z[5], threads, &block);
-    l.scratch = lib->attention_scratch(z[2], z[3], z[4], z[5], block);
-    l.nextra = 1, l.extra[0] = block;
+    l.extent = lib->attention_plan(z[0], z[1], z[2], z[3], z[4], z[5], threads, l.extra);
+    l.scratch = lib->attention_scratch(z[3], z[4], z[5], l.extra);
+    l.nextra = 3;
     break;
   }
   default: break;

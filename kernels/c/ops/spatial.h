@@ -65,40 +65,21 @@ INL mx_d16 mx_sixteen_f16(const u16 *p) {
 #endif
   return v;
 }
+typedef f32 mx_d8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef u32 mx_d8u __attribute__((vector_size(32)));
+typedef u16 mx_d8h __attribute__((vector_size(16), aligned(2), may_alias));
+INL mx_d8 mx_eight_f32(const f32 *p) { return *(const mx_d8 *)p; }
+INL mx_d8 mx_eight_bf16(const u16 *p) { return (mx_d8)(__builtin_convertvector(*(const mx_d8h *)p, mx_d8u) << 16); }
+INL mx_d8 mx_eight_f16(const u16 *p) {
+  mx_d8 v;
+  for (int i = 0; i < 8; i++) v[i] = mx_f16_to_f32(p[i]);
+  return v;
+}
 INL f32 mx_one_f32(f32 x) { return x; }
 INL f32 mx_one_bf16(u16 x) { return mx_bf16_to_f32(x); }
 INL f32 mx_one_f16(u16 x) { return mx_f16_to_f32(x); }
-/* One pixel, channels last: y[c] = bias[c] + the sum of x[t][c] * w[t][c] over n taps; bias may be NULL. */
-#define MX_DEPTHWISE(NAME, T, KIND)                                                                                    \
-  INL void NAME(f32 *RS y, const T *const *x, const T *const *w, int n, i64 channels, const T *RS bias) {              \
-    const mx_d16 none = {0};                                                                                           \
-    i64 c = 0;                                                                                                         \
-    for (; c + 64 <= channels; c += 64) {                                                                              \
-      mx_d16 a0 = bias ? mx_sixteen_##KIND(bias + c) : none, a1 = bias ? mx_sixteen_##KIND(bias + c + 16) : none;      \
-      mx_d16 a2 = bias ? mx_sixteen_##KIND(bias + c + 32) : none, a3 = bias ? mx_sixteen_##KIND(bias + c + 48) : none; \
-      for (int t = 0; t < n; t++) {                                                                                    \
-        const T *const p = x[t] + c, *const q = w[t] + c;                                                              \
-        a0 += mx_sixteen_##KIND(p) * mx_sixteen_##KIND(q);                                                             \
-        a1 += mx_sixteen_##KIND(p + 16) * mx_sixteen_##KIND(q + 16);                                                   \
-        a2 += mx_sixteen_##KIND(p + 32) * mx_sixteen_##KIND(q + 32);                                                   \
-        a3 += mx_sixteen_##KIND(p + 48) * mx_sixteen_##KIND(q + 48);                                                   \
-      }                                                                                                                \
-      *(mx_d16 *)(y + c) = a0, *(mx_d16 *)(y + c + 16) = a1;                                                           \
-      *(mx_d16 *)(y + c + 32) = a2, *(mx_d16 *)(y + c + 48) = a3;                                                      \
-    }                                                                                                                  \
-    for (; c + 16 <= channels; c += 16) {                                                                              \
-      mx_d16 a = bias ? mx_sixteen_##KIND(bias + c) : none;                                                            \
-      for (int t = 0; t < n; t++) a += mx_sixteen_##KIND(x[t] + c) * mx_sixteen_##KIND(w[t] + c);                      \
-      *(mx_d16 *)(y + c) = a;                                                                                          \
-    }                                                                                                                  \
-    for (; c < channels; c++) {                                                                                        \
-      f32 a = bias ? mx_one_##KIND(bias[c]) : 0;                                                                       \
-      for (int t = 0; t < n; t++) a += mx_one_##KIND(x[t][c]) * mx_one_##KIND(w[t][c]);                                \
-      y[c] = a;                                                                                                        \
-    }                                                                                                                  \
-  }
-/* Four pixels whose windows are inside of the image and begin `step` apart: tap t begins at x + at[t].  Results are
- * `channels` apart. */
+/* Four pixels, channels last, whose windows are inside of the image and begin `step` apart: y[c] = bias[c] + the sum of
+ * w[t][c] * (x + at[t])[c] over n taps, for the first; results are `channels` apart.  bias may be NULL. */
 #define MX_DEPTHWISE_FOUR(NAME, T, KIND)                                                                               \
   INL void NAME(f32 *RS y, const T *RS x, i64 step, const i64 *at, const T *const *w, int n, i64 channels,             \
                 const T *RS bias) {                                                                                    \
@@ -132,6 +113,17 @@ INL f32 mx_one_f16(u16 x) { return mx_f16_to_f32(x); }
       *(mx_d16 *)(y + c) = a0, *(mx_d16 *)(y + channels + c) = a1;                                                     \
       *(mx_d16 *)(y + 2 * channels + c) = a2, *(mx_d16 *)(y + 3 * channels + c) = a3;                                  \
     }                                                                                                                  \
+    for (; c + 8 <= channels; c += 8) {                                                                                \
+      mx_d8 a0 = bias ? mx_eight_##KIND(bias + c) : (mx_d8){0}, a1 = a0, a2 = a0, a3 = a0;                             \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const p = x + at[t] + c;                                                                              \
+        const mx_d8 v = mx_eight_##KIND(w[t] + c);                                                                     \
+        a0 += mx_eight_##KIND(p) * v, a1 += mx_eight_##KIND(p + step) * v;                                             \
+        a2 += mx_eight_##KIND(p + 2 * step) * v, a3 += mx_eight_##KIND(p + 3 * step) * v;                              \
+      }                                                                                                                \
+      *(mx_d8 *)(y + c) = a0, *(mx_d8 *)(y + channels + c) = a1;                                                       \
+      *(mx_d8 *)(y + 2 * channels + c) = a2, *(mx_d8 *)(y + 3 * channels + c) = a3;                                    \
+    }                                                                                                                  \
     for (; c < channels; c++)                                                                                          \
       for (int q = 0; q < 4; q++) {                                                                                    \
         f32 a = bias ? mx_one_##KIND(bias[c]) : 0;                                                                     \
@@ -145,12 +137,98 @@ INL void mx_depthwise_four_f16(f32 *RS, const u16 *RS, i64, const i64 *, const u
 MX_DEPTHWISE_FOUR(mx_depthwise_four_f32, f32, f32)
 MX_DEPTHWISE_FOUR(mx_depthwise_four_bf16, u16, bf16)
 MX_DEPTHWISE_FOUR(mx_depthwise_four_f16, u16, f16)
-INL void mx_depthwise_f32(f32 *RS, const f32 *const *, const f32 *const *, int, i64, const f32 *RS);
-INL void mx_depthwise_bf16(f32 *RS, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
-INL void mx_depthwise_f16(f32 *RS, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
-MX_DEPTHWISE(mx_depthwise_f32, f32, f32)
-MX_DEPTHWISE(mx_depthwise_bf16, u16, bf16)
-MX_DEPTHWISE(mx_depthwise_f16, u16, f16)
+/* The same for up to four pixels, tap t of pixel q at x[4 * t + q]; those that are not there read any numbers. */
+#define MX_DEPTHWISE_EDGE(NAME, T, KIND)                                                                               \
+  INL void NAME(f32 *RS y, int many, const T *const *x, const T *const *w, int n, i64 channels, const T *RS bias) {    \
+    const mx_d16 none = {0};                                                                                           \
+    i64 c = 0;                                                                                                         \
+    for (; c + 32 <= channels; c += 32) {                                                                              \
+      const mx_d16 b0 = bias ? mx_sixteen_##KIND(bias + c) : none, b1 = bias ? mx_sixteen_##KIND(bias + c + 16) : none;\
+      mx_d16 a00 = b0, a01 = b1, a10 = b0, a11 = b1, a20 = b0, a21 = b1, a30 = b0, a31 = b1;                           \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const p0 = x[4 * t] + c, *const p1 = x[4 * t + 1] + c;                                                \
+        const T *const p2 = x[4 * t + 2] + c, *const p3 = x[4 * t + 3] + c;                                            \
+        const mx_d16 v0 = mx_sixteen_##KIND(w[t] + c), v1 = mx_sixteen_##KIND(w[t] + c + 16);                          \
+        a00 += mx_sixteen_##KIND(p0) * v0, a01 += mx_sixteen_##KIND(p0 + 16) * v1;                                     \
+        a10 += mx_sixteen_##KIND(p1) * v0, a11 += mx_sixteen_##KIND(p1 + 16) * v1;                                     \
+        a20 += mx_sixteen_##KIND(p2) * v0, a21 += mx_sixteen_##KIND(p2 + 16) * v1;                                     \
+        a30 += mx_sixteen_##KIND(p3) * v0, a31 += mx_sixteen_##KIND(p3 + 16) * v1;                                     \
+      }                                                                                                                \
+      f32 *const to = y + c;                                                                                           \
+      *(mx_d16 *)to = a00, *(mx_d16 *)(to + 16) = a01;                                                                 \
+      if (many > 1) *(mx_d16 *)(to + channels) = a10, *(mx_d16 *)(to + channels + 16) = a11;                           \
+      if (many > 2) *(mx_d16 *)(to + 2 * channels) = a20, *(mx_d16 *)(to + 2 * channels + 16) = a21;                   \
+      if (many > 3) *(mx_d16 *)(to + 3 * channels) = a30, *(mx_d16 *)(to + 3 * channels + 16) = a31;                   \
+    }                                                                                                                  \
+    for (; c + 8 <= channels; c += 8) {                                                                                \
+      mx_d8 a0 = bias ? mx_eight_##KIND(bias + c) : (mx_d8){0}, a1 = a0, a2 = a0, a3 = a0;                             \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const *const p = x + 4 * t;                                                                           \
+        const mx_d8 v = mx_eight_##KIND(w[t] + c);                                                                     \
+        a0 += mx_eight_##KIND(p[0] + c) * v, a1 += mx_eight_##KIND(p[1] + c) * v;                                      \
+        a2 += mx_eight_##KIND(p[2] + c) * v, a3 += mx_eight_##KIND(p[3] + c) * v;                                      \
+      }                                                                                                                \
+      *(mx_d8 *)(y + c) = a0;                                                                                          \
+      if (many > 1) *(mx_d8 *)(y + channels + c) = a1;                                                                 \
+      if (many > 2) *(mx_d8 *)(y + 2 * channels + c) = a2;                                                             \
+      if (many > 3) *(mx_d8 *)(y + 3 * channels + c) = a3;                                                             \
+    }                                                                                                                  \
+    for (; c < channels; c++)                                                                                          \
+      for (int q = 0; q < many; q++) {                                                                                 \
+        f32 a = bias ? mx_one_##KIND(bias[c]) : 0;                                                                     \
+        for (int t = 0; t < n; t++) a += mx_one_##KIND(x[4 * t + q][c]) * mx_one_##KIND(w[t][c]);                      \
+        y[q * channels + c] = a;                                                                                       \
+      }                                                                                                                \
+  }
+INL void mx_depthwise_edge_f32(f32 *RS, int, const f32 *const *, const f32 *const *, int, i64, const f32 *RS);
+INL void mx_depthwise_edge_bf16(f32 *RS, int, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
+INL void mx_depthwise_edge_f16(f32 *RS, int, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
+MX_DEPTHWISE_EDGE(mx_depthwise_edge_f32, f32, f32)
+MX_DEPTHWISE_EDGE(mx_depthwise_edge_bf16, u16, bf16)
+MX_DEPTHWISE_EDGE(mx_depthwise_edge_f16, u16, f16)
+/* How many pixels of a line are summed at once at most: their sums and the taps of a line of the window are in registers. */
+#define MX_DEPTHWISE_TAPS 7
+#if defined(__AVX512F__)
+#define MX_DEPTHWISE_MOST 14
+#else
+#define MX_DEPTHWISE_MOST 4
+#endif
+/* `many` neighbouring pixels of a line of the result, float32 with the channels last, each of which is by itself: sums over
+ * `lines` lines of `window` taps, `step` pixels apart, of windows that are a `stride` apart.  Taps of line n begin at w[n],
+ * and the first pixel that the first window sees of it lies `left` pixels behind x[n]; only pixels `from` to `to` of those
+ * that are seen are in the image, and `kept` results are wanted.  What is not said to vary is a literal.  Each number of the
+ * image is read once, and goes into all sums that it is part of; the order of a sum is that of the taps. */
+#define MX_DEPTHWISE_LINE(NAME, VECTOR)                                                                                \
+  INL void NAME(const int many, const int window, const int step, const int stride, f32 *RS y, const f32 *const *x,    \
+                i64 left, const f32 *const *w, int lines, i64 from, i64 to, i64 kept, i64 c, i64 channels,             \
+                const f32 *RS bias) {                                                                                  \
+    VECTOR sums[MX_DEPTHWISE_MOST], taps[MX_DEPTHWISE_TAPS];                                                           \
+    const VECTOR start = bias ? *(const VECTOR *)(bias + c) : (VECTOR){0};                                             \
+    _Pragma("GCC unroll 14") for (int p = 0; p < many; p++) sums[p] = start;                                           \
+    for (int n = 0; n < lines; n++) {                                                                                  \
+      const f32 *const in = x[n] + left * channels + c, *const by = w[n] + c;                                          \
+      _Pragma("GCC unroll 7") for (int s = 0; s < window; s++) taps[s] = *(const VECTOR *)(by + s * channels);         \
+      _Pragma("GCC unroll 64") for (int j = 0; j < (many - 1) * stride + (window - 1) * step + 1; j++)                 \
+        if (j >= from && j < to) {                                                                                     \
+          const VECTOR v = *(const VECTOR *)(in + j * channels);                                                       \
+          _Pragma("GCC unroll 7") for (int s = 0; s < window; s++) {                                                   \
+            const int first = j - s * step, p = first / stride;                                                        \
+            if (first >= 0 && first % stride == 0 && p < many) sums[p] += v * taps[s];                                 \
+          }                                                                                                            \
+        }                                                                                                              \
+    }                                                                                                                  \
+    _Pragma("GCC unroll 14") for (int p = 0; p < many; p++)                                                            \
+      if (p < kept) *(VECTOR *)(y + p * channels + c) = sums[p];                                                       \
+  }
+INL void mx_depthwise_line16(int, int, int, int, f32 *RS, const f32 *const *, i64, const f32 *const *, int, i64, i64, i64,
+                             i64, i64, const f32 *RS);
+INL void mx_depthwise_line8(int, int, int, int, f32 *RS, const f32 *const *, i64, const f32 *const *, int, i64, i64, i64,
+                            i64, i64, const f32 *RS);
+INL void mx_depthwise_line1(int, int, int, int, f32 *RS, const f32 *const *, i64, const f32 *const *, int, i64, i64, i64,
+                            i64, i64, const f32 *RS);
+MX_DEPTHWISE_LINE(mx_depthwise_line16, mx_d16)
+MX_DEPTHWISE_LINE(mx_depthwise_line8, mx_d8)
+MX_DEPTHWISE_LINE(mx_depthwise_line1, f32)
 /* One channel of an image, channels first: `rows` x `cols` sums over taps, of which tap t has the weight w[t] and begins
  * at x + at[t] for the first sum, `line` numbers further for each row.  Whole vectors of 4 rows are read, up to 15 numbers
  * and 3 rows too far, which must exist; as much is written, to rows of y that are `out` apart. */

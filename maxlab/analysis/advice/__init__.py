@@ -28,6 +28,7 @@ from maxlab.analysis import machine as machines
 from maxlab.analysis.advice import equals, notes, rules
 from maxlab.analysis.advice.action import Action, Recipe
 from maxlab.analysis.advice.context import Context
+from maxlab.analysis.chosen import ChosenVariant, chosen_variants
 from maxlab.analysis.machine import Machine
 from maxlab.compiler.options import Options
 from maxlab.errors import ArgumentError, ArgumentTypeError
@@ -46,7 +47,7 @@ _RULES: tuple[Callable[[Context], Iterator[Action]], ...] = (
     rules.fuse,
     rules.float64,
     rules.bfloat16,
-    rules.fast_math,
+    rules.accuracy,
     rules.batch,
     rules.threads,
     notes.copies,
@@ -64,11 +65,18 @@ class Advice(list[Action], Tabular):
     Attributes:
         withheld: Why nothing is predicted, as a clause; empty where something is. The order is then
             that of what the fastest runs would save.
+        chosen: What was chosen of kernels that do their work in several ways.
     """
 
-    def __init__(self, actions: Iterable[Action] = (), withheld: str = "") -> None:
+    def __init__(
+        self,
+        actions: Iterable[Action] = (),
+        withheld: str = "",
+        chosen: Sequence[ChosenVariant] = (),
+    ) -> None:
         super().__init__(actions)
         self.withheld = withheld
+        self.chosen = tuple(chosen)
 
     def action(self, id: str) -> Action:
         """The action with this id.
@@ -95,19 +103,21 @@ class Advice(list[Action], Tabular):
             )  # fmt: skip
 
     def table(self) -> str:
-        """The actions as text, the code to change below each."""
+        """The actions as text, the code to change below each, and what was chosen."""
+        chosen = [f"variants: {one.words}" for one in self.chosen]
         if not self:
-            return (
+            nothing = (
                 f"nothing was found, and {self.withheld}"
                 if self.withheld
                 else "nothing is predicted to save a hundredth of the time"
             )
+            return "\n".join([nothing, *chosen])
         lines = [f"no savings are predicted: {self.withheld}"] if self.withheld else []
         for number, action in enumerate(self, 1):
             saves = "" if self.withheld else f": {action.prediction}"
             lines += [f"{number}. {action.title}{saves}", f"   {action.why}"]
             lines += [f"     {line}" for line in action.how.splitlines()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *chosen])
 
     def __repr__(self) -> str:
         return self.table()
@@ -142,7 +152,7 @@ def advice(profile: Profile, *, measure: bool = True) -> Advice:
         worth = [action for action in actions if context.is_worth(action, LEAST_SHARE)]
         worth.sort(key=lambda a: (-context.rank_ns(a), not a.can_try, a.id))
         known = _found[profile] = context.machine, Advice(worth, context.withheld)
-    return Advice(known[1], known[1].withheld)
+    return Advice(known[1], known[1].withheld, chosen_variants(profile.model))
 
 
 def context_of(profile: Profile, *, measure: bool = True) -> Context:
@@ -178,8 +188,8 @@ def context_of(profile: Profile, *, measure: bool = True) -> Context:
 @fitting("ML975", "maxlab.experiments(profile)")
 def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
     """Changes that can be tried whether or not they are predicted to save anything: fusion off or
-    on, for the whole model and for ``nodes``, fast_math, and every number of threads that was
-    measured.
+    on, for the whole model and for ``nodes``, less accurate functions, and every number of threads
+    that was measured.
 
     Raises:
         ArgumentTypeError: ML671, not a profile of this process.
@@ -196,7 +206,7 @@ def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
     inside = [n for n in nodes if context.op(n) is not None and n not in options.apart]
     if inside and options.fuse:
         wanted = Options(
-            fast_math=options.fast_math,
+            accuracy=options.accuracy,
             apart=options.apart | set(inside),
             replaced=options.replaced,
             keep=options.keep,
@@ -204,7 +214,7 @@ def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
         names = ",".join(inside)
         title = f"Begin a kernel at {names.replace(',', ', ')}"
         found.extend(_apart(context, wanted, f"apart:{names}", title, inside))
-    for rule in (rules.fast_math, rules.threads):
+    for rule in (rules.accuracy, rules.threads):
         found.extend(rule(context))
     return Advice(found, context.withheld)
 

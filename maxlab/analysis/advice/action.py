@@ -13,7 +13,7 @@ Kind = Literal[
     "freeze",
     "fuse",
     "apart",
-    "fast_math",
+    "accuracy",
     "dtype",
     "batch",
     "threads",

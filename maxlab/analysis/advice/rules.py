@@ -18,11 +18,12 @@ from maxlab.analysis.advice.kernel import Kernel
 from maxlab.analysis.advice.pricing import Array, Saving, Times
 from maxlab.analysis.bounds import PRODUCTS, estimate, is_shared
 from maxlab.analysis.rewrites import from_data
-from maxlab.compiler.options import Options
+from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan
 from maxlab.dtype import DType
 from maxlab.engine.times import plural, size_text
 from maxlab.ir import Shape
+from maxlab.toolchain.flags import Accuracy
 
 BATCH = 8
 """How many times as large a batch is tried."""
@@ -40,7 +41,8 @@ FAST = {
     "reduce.min": "max",
     "reduce.sum": "sum",
 }
-"""By the name of an op, the loop of ``Ceilings.fast`` that tells what fast_math does for it."""
+"""By the name of an op, the loop of ``Ceilings.fast`` that tells what ``accuracy="fast"``
+does for it."""
 
 
 def hoist(context: Context) -> Iterator[Action]:
@@ -119,7 +121,7 @@ def fuse(context: Context) -> Iterator[Action]:
     options = context.model.options
     if options.fuse and not options.apart:
         return
-    wanted = Options(fast_math=options.fast_math, replaced=options.replaced, keep=options.keep)
+    wanted = Options(accuracy=options.accuracy, replaced=options.replaced, keep=options.keep)
     plan = context.planned(context.function, wanted)
     if not context.is_other(plan) or context.is_alike(plan):
         return
@@ -225,13 +227,13 @@ def _narrow_ns(context: Context, kernel: Kernel, dtype: str, old: DType) -> floa
     return estimate(step, traffic, flops, computed, shared, roof).of_turns(kernel.time.turns).ns
 
 
-def fast_math(context: Context) -> Iterator[Action]:
+def accuracy(context: Context) -> Iterator[Action]:
     """Arithmetic that need not be exact to the last digit."""
     options = context.model.options
-    if options.fast_math:
+    if options.accuracy == "fast":
         return
     gains = context.machine.ceilings(1).fast
-    wanted = _with(options, fast_math=True)
+    wanted = _with(options, accuracy="fast")
     priced: list[tuple[Kernel, float]] = []
     for kernel in context.kernels:
         loops = {FAST[name] for name in kernel.step.ops if name in FAST}
@@ -253,11 +255,11 @@ def fast_math(context: Context) -> Iterator[Action]:
     shares = sorted({f"{shorter:.0%}" for _, shorter in priced}, key=lambda text: int(text[:-1]))
     taken = shares[0] if len(shares) == 1 else f"{shares[0]} to {shares[-1]}"
     yield context.action(
-        "fast_math",
-        "fast_math",
-        "Compile with fast_math",
+        "accuracy",
+        "accuracy",
+        'Compile with accuracy="fast"',
         why=f"{_kernels(about)} {_verb(about, 'spends')} more time on arithmetic than on memory. "
-        f"With fast_math such loops took {taken} of their time when this machine was measured.",
+        f"Less accurate, such loops took {taken} of their time when this machine was measured.",
         kernels=about,
         saving=saving,
         how=reload_code(wanted),
@@ -399,10 +401,10 @@ def _has(context: Context, kernel: Kernel, dtype: DType) -> bool:
     return any(context.plan.slots[slot].dtype is dtype for slot in kernel.step.pointers)
 
 
-def _with(options: Options, *, fast_math: bool) -> Options:
+def _with(options: Options, *, accuracy: Accuracy) -> Options:
     return Options(
         fuse=options.fuse,
-        fast_math=fast_math,
+        accuracy=accuracy,
         apart=options.apart,
         replaced=options.replaced,
         keep=options.keep,
@@ -414,8 +416,8 @@ def reload_code(options: Options) -> str:
     parts = []
     if not options.fuse:
         parts.append("fuse=False")
-    if options.fast_math:
-        parts.append("fast_math=True")
+    if options.accuracy != DEFAULT.accuracy:
+        parts.append(f"accuracy={options.accuracy!r}")
     for name in ("apart", "keep"):
         ids = sorted(getattr(options, name))
         if ids:

@@ -47,7 +47,7 @@ class Alone:
         written: For each pointer, whether the kernel writes to it.
         kinds: The dtype of each pointer, by its name.
         numbers: For C ``dims``, ``extent``, ``grain``, ``scratch``, ``threads`` and
-            ``fast_math``; for CUDA ``tail``, ``grid``, ``block``, ``shared``, ``spill`` and
+            ``accuracy``; for CUDA ``tail``, ``grid``, ``block``, ``shared``, ``spill`` and
             ``own``.
         headers: Files that CUDA text is read behind; None for C.
         device: The GPU that runs it; any one when left out.
@@ -92,7 +92,7 @@ class Alone:
                 "grain": call.grain,
                 "scratch": call.scratch,
                 "threads": walk.model.num_threads,
-                "fast_math": walk.model.options.fast_math,
+                "accuracy": walk.model.options.accuracy,
             }
             return cls(printed.symbol, printed.text, memory, marks, kinds, numbers)
         return cls._of_device(printed, memory, marks, kinds, call)
@@ -153,7 +153,7 @@ class Alone:
         library = runtime()
         if "ctx->lib->" in text:
             _ = library.products  # loads what the text calls
-        flags = Flags(fast_math=bool(self.numbers.get("fast_math")))
+        flags = Flags(accuracy=self.numbers.get("accuracy", "default"))
         (loaded,) = compile_units([KernelSource(self.symbol, text)], flags=flags)
         blocks = [_block(data, mark) for data, mark in zip(self.memory, self.written, strict=True)]
         table = [block.ctypes.data for block in blocks]

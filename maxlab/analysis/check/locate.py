@@ -146,7 +146,7 @@ def _reader(text: str, start: int, number: int, places: Places) -> Op | None:
     """The op that reads the scalar ``number`` first, behind the line ``start``."""
     for line in text.splitlines()[start:]:
         _, _, source = line.partition("=")
-        if re.search(rf"\bv{number}\b", source):
+        if re.search(rf"\b(v{number}\b|c{number}\[l\])", source):
             found = _target(line, places)
             if found is not None:
                 return found
@@ -156,13 +156,13 @@ def _reader(text: str, start: int, number: int, places: Places) -> Op | None:
 def _target(line: str, places: Places) -> Op | None:
     """The op whose result a line computes, folds or stores."""
     target = re.split(r"[-+|]?=", line, maxsplit=1)[0]
-    made = re.search(r"\bv(\d+)\s*$", target)
+    made = re.search(r"\b(?:v(\d+)|x(\d+)\[l\])\s*$", target)
     if made:
-        scalar = places.scalars.get(int(made[1]))
+        scalar = places.scalars.get(int(made[1] or made[2]))
         return scalar.value.op if scalar is not None else None
-    fold = re.search(r"\b[au](\d+)\b", target)
+    fold = re.search(r"\b(?:[au](\d+)\b|f(\d+)\[l\])", target)
     if fold:
-        return places.folds.get(int(fold[1]))
+        return places.folds.get(int(fold[1] or fold[2]))
     store = re.search(r"\b[po](\d+)(\.v)?\[", target)
     return places.stores.get(int(store[1])) if store else None
 

@@ -23,6 +23,9 @@ Array = np.ndarray[Any, Any]
 _DECLARED = re.compile(r"^\s*(const )?(\w+) v(\d+) = .*;$")
 _LOOP = re.compile(r"^\s*for \((?:i64|int) (\w+) = .*;.*; .*\) \{$")
 _LAMBDA = re.compile(r"\[=\]\(i64 item, i64 row, i64 j, f32 (\w+)\) \{$")
+_ELEMENT = re.compile(r"^\s*const i64 (?:j = (h\d+) \+ .*\bl|(k) = k0.*);$")
+_LANES = re.compile(r"h\d+$")
+_REST = re.compile(r"^if \(h\d+ < ")
 _COLUMN = re.compile(r"^\s*const i64 j = item % ")
 _VECTOR = re.compile(r"e < (\d+);")
 _TYPES = {
@@ -72,9 +75,18 @@ class _Tap:
     guarded: bool
     line: int
     vector: bool
+    axis: str
     offset: int = 0
     fits: bool = False
-    same: _Tap | None = None  # the other loop of a kernel that goes on where vectors end
+    same: _Tap | None = None  # that of another loop over other elements of the same axis
+
+    def goes_on(self, first: _Tap) -> bool:
+        """Whether ``first`` writes down other elements of the same scalar, as a loop over vectors
+        does, or over some rows at once, before one over what is left.
+        """
+        if self.number != first.number:
+            return False
+        return self.axis == first.axis if self.axis else first.vector and not self.vector
 
 
 def read_scalars(alone: Alone, places: Places, env: Mapping[str, int]) -> list[Read]:
@@ -134,7 +146,9 @@ def _taps(alone: Alone, places: Places, env: dict[str, int]) -> list[_Tap]:
     width = places.width.evaluate(env)
     depth = places.reduced.evaluate(env) if places.reduced is not None else 1
     found: list[_Tap] = []
-    scope: list[str] = []  # what each open brace belongs to: a loop's variable, "if", or ""
+    # What each open brace belongs to: a loop's variable, "if", or ""; of a loop over the lanes of a
+    # vector the variable that counts vectors.
+    scope: list[str] = []
     vector = 1
     extra: set[str] = set()
     for number, line in enumerate(alone.text.splitlines(), 1):
@@ -146,6 +160,9 @@ def _taps(alone: Alone, places: Places, env: dict[str, int]) -> list[_Tap]:
         match = _DECLARED.match(line)
         if match and int(match[3]) in places.scalars and match[2] in _TYPES:
             names = {*scope, *extra}
+            lanes = next((name for name in scope if _LANES.match(name)), "")
+            if lanes:
+                names.add("j")
             spelt = _place(places, names, rows, width, depth, vector)
             if spelt is not None:
                 place, inner, reduced = spelt
@@ -156,10 +173,13 @@ def _taps(alone: Alone, places: Places, env: dict[str, int]) -> list[_Tap]:
                 tap = _Tap(
                     int(match[3]), kind, place, shape, inner, reduced,
                     "if" in names or match[1] is None, number, "e" in names,
+                    "k" if reduced and not cuda else lanes,
                 )  # fmt: skip
-                if not tap.vector:
-                    tap.same = next((t for t in found if t.vector and t.number == tap.number), None)
+                tap.same = next((t for t in found if t.same is None and tap.goes_on(t)), None)
                 found.append(tap)
+        element = None if cuda else _ELEMENT.match(line)
+        if element and scope:
+            scope[-1] = element[1] or element[2]
         if cuda and _COLUMN.match(line):
             extra |= {"j", "row"} if "row =" in line else {"j"}
         if text.endswith("{"):
@@ -172,7 +192,8 @@ def _taps(alone: Alone, places: Places, env: dict[str, int]) -> list[_Tap]:
                 scope.append("item")
                 extra |= {"row", "j"}
             else:
-                scope.append("if" if text.startswith(("if", "else")) else "")
+                asked = text.startswith(("if", "else")) and not _REST.match(text)
+                scope.append("if" if asked else "")
     return found
 
 
@@ -182,6 +203,8 @@ def _place(
     """The element of the grid that a line computes, as C; whether it has the inner and the reduced
     axis; None where it cannot be said.
     """
+    if "n" in names:  # rows beside each other, an element after another: no variable counts these
+        return None
     inner = "j" in names or "e" in names
     column = f"(q * {vector} + e)" if {"q", "e"} <= names else "j"
     row: str | None

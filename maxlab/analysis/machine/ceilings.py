@@ -87,7 +87,7 @@ class Ceilings:
         dispatch_ns: Nanoseconds of a kernel that computes one element: what it costs to be started
             and timed.
         shared_dispatch_ns: The same for a kernel that all threads share.
-        fast: How much longer a loop takes with ``Options(fast_math=True)``, as a fraction of its
+        fast: How much longer a loop takes with ``Options(accuracy="fast")``, as a fraction of its
             time without: ``{"exp": 0.8}``.
     """
 

@@ -28,7 +28,8 @@ _SIZES = {"float32": 512, "float64": 160, "bfloat16": 160}
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The arithmetic of maxlab's kernels, and how much longer fast_math takes: see ``Ceilings``.
+    """The arithmetic of maxlab's kernels, and how long it takes with
+    ``accuracy="fast"`` beside that: see ``Ceilings``.
 
     ``start_ns`` is what a kernel of one element takes: it is over before it begins to compute.
     """
@@ -45,7 +46,7 @@ def arithmetic(threads: int) -> Arithmetic:
         ToolchainError: No C compiler, or one that failed.
     """
     strict = functions(Options())
-    loose = functions(Options(fast_math=True))
+    loose = functions(Options(accuracy="fast"))
     products = list(_products(threads))
     rates = [*products]
     for dtype in ("float32", "float64"):

@@ -16,8 +16,8 @@ from maxlab.graph import Graph
 from maxlab.graph.checked import checked
 from maxlab.graph.conflicts import Conflict, ConflictPart
 from maxlab.graph.document import Notes
-from maxlab.graph.graph import graph_with
 from maxlab.graph.parted import ALL, Entity, Parted, split
+from maxlab.graph.reading import graph_with
 from maxlab.ir import Function
 from maxlab.toolchain.collector import paused
 

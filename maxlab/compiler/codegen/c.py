@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import ClassVar
 
+from maxlab.compiler.codegen.lanes import Lanes, fits
 from maxlab.compiler.codegen.notes import log_call
 from maxlab.compiler.codegen.scalar import (
     compute_type,
@@ -22,15 +22,16 @@ from maxlab.compiler.codegen.scalar import (
     stored,
     stored_type,
 )
-from maxlab.compiler.conventions import BLOCK
+from maxlab.compiler.codegen.writer import Writer
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
-from maxlab.compiler.lower import INNER, REDUCED
+from maxlab.compiler.lower import INNER
 from maxlab.compiler.printed import Printed
 from maxlab.digests import blake2b
 from maxlab.dtype import DType
 from maxlab.ir.poly import FloorDiv, Poly
 from maxlab.opset.facts import Language
 from maxlab.opset.notes import BEGINS, INDEX, NAN
+from maxlab.toolchain.flags import Accuracy
 
 STRIP_COST = 1 << 26
 """Scalar operations in a kernel behind which it asks whether to go on: some milliseconds."""
@@ -38,39 +39,6 @@ STRIP_COST = 1 << 26
 SIGNATURE = "(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
 EPILOGUE = "(void *const *b, const i64 *d, i64 r0, i64 r1, i64 c0, i64 c1, mx_ctx *ctx)"
 NAME = "KERNEL"
-
-
-@dataclass(slots=True)
-class Writer:
-    """Lines of C with indentation, and the ops they came from."""
-
-    out: list[str] = field(default_factory=list)
-    depth: int = 0
-    origins: list[tuple[int, str]] = field(default_factory=list)
-
-    def __call__(self, line: str, node: str = "") -> None:
-        self.out.append("  " * self.depth + line)
-        if node:
-            self.origins.append((len(self.out), node))
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """``head {``, the lines written inside of the ``with``, ``}``."""
-        self(f"{head} {{")
-        self.depth += 1
-        yield
-        self.depth -= 1
-        self("}")
-
-    def lines(self) -> list[tuple[int, int, str]]:
-        """The origins with neighbouring lines joined."""
-        found: list[tuple[int, int, str]] = []
-        for line, node in self.origins:
-            if found and found[-1][2] == node and found[-1][1] >= line - 1:
-                found[-1] = (found[-1][0], line, node)
-            else:
-                found.append((line, line, node))
-        return found
 
 
 def axis_name(name: str) -> str:
@@ -123,6 +91,7 @@ class Printer:
         self.tile = "tile"
         self.checked: list[str] = []
         self.begins = False  # whether the kernel logs that it begins
+        self.passes = 0  # passes that go through their elements by vectors
 
     # ------------------------------------------------------------ names
     def poly(self, poly: Poly) -> str:
@@ -162,6 +131,11 @@ class Printer:
             if node.varies is varying and node.number not in self.names:
                 self._print(node)
 
+    def emit_one(self, node: Expr) -> None:
+        """Print ``node``, whose operands have names, unless it has one too."""
+        if node.number not in self.names:
+            self._print(node)
+
     def _print(self, node: Expr) -> None:
         """Print ``node``, whose operands have names."""
         if node.kind == "const":
@@ -195,6 +169,11 @@ class Printer:
     def asserts(self) -> str:
         """The level of assertions that the kernel tests."""
         return self.kernel.asserts if self.kernel is not None else "safe"
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """How exact functions are."""
+        return self.kernel.accuracy if self.kernel is not None else "default"
 
     @property
     def tests_results(self) -> bool:
@@ -319,8 +298,20 @@ class Printer:
             self.write(f"if ({start} && mx_stop(ctx)) return MX_STOPPED;")
             yield f"for (i64 {name} = {start}; {name} < {stop}; {name}++)"
 
-    def loop(self, low: str, high: str, current: Pass) -> None:
-        """One pass over the elements of the inner axis from ``low`` to ``high``."""
+    def loop(self, low: str, high: str, current: Pass, extent: Poly | None = None) -> None:
+        """One pass over the elements of the inner axis from ``low`` to ``high``, of which there are
+        ``extent``, if that is known before the kernel runs.
+        """
+        roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
+        roots += [s.value for s in current.stores]
+        known = extent.value if extent is not None and extent.is_constant else None
+        if not self.leaves(roots, current.stores) and fits(current, roots, known, self.accuracy):
+            self.emit(roots, False)
+            outer = dict(self.names)
+            Lanes(self, current, low, high, known).print()
+            self._name_extremes(current)
+            self.names = outer
+            return
         self.loop_in(nullcontext(f"for (i64 j = {low}; j < {high}; j++)"), current)
 
     def loop_in(self, loop: AbstractContextManager[str], current: Pass) -> None:
@@ -337,6 +328,11 @@ class Printer:
             if not leaves:
                 self.write(f"#pragma omp simd{folds}")
             self._elements(head, current)
+        self._name_extremes(current)
+        self.names = outer
+
+    def _name_extremes(self, current: Pass) -> None:
+        """Declare what maxima and minima give."""
         for fold in current.folds:
             if is_extreme(fold):
                 kind, number = compute_type(fold.dtype), fold.number
@@ -345,7 +341,6 @@ class Printer:
                     f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};",
                     fold.node,
                 )
-        self.names = outer
 
     def _elements(self, head: str, current: Pass) -> None:
         """The loop over the elements of a pass."""
@@ -485,84 +480,8 @@ def print_rows(kernel: Kernel, kept: int = 0, strip: int = 0) -> Printed:
             if strip:
                 printer.loop_in(printer.strips("j", kernel.inner.extent, strip), current)
             else:
-                printer.loop("0", inner, current)
+                printer.loop("0", inner, current, kernel.inner.extent)
             for store in current.after:
                 printer.emit([store.value], False)
                 printer.store(store)
     return finish(printer, f"int {NAME}{SIGNATURE} {{")
-
-
-def print_columns(kernel: Kernel, strip: int = 0) -> Printed:
-    """The C of a column kernel: its parallel axis is rows × blocks of ``BLOCK`` columns. The
-    reduced axis is gone through in strips of so many elements; 0: at once.
-    """
-    assert kernel.reduction is not None
-    printer = Printer()
-    printer.kernel = kernel
-    write = printer.write
-    write.depth = 1
-    printer.pointers(kernel)
-    inner = printer.poly(kernel.inner.extent)
-    (fold,) = kernel.passes[0].folds
-    kind = compute_type(fold.dtype)
-    nan = fold.operator != "sum" and is_float(fold.dtype)
-    write(f"{kind} acc[{BLOCK}];")
-    if nan:
-        write(f"i32 unordered[{BLOCK}];")
-    write(f"const i64 blocks = ({inner} + {BLOCK - 1}) / {BLOCK};")
-    with write.block("for (i64 item = lo; item < hi; item++)"):
-        write(f"const i64 c0 = item % blocks * {BLOCK}, row = item / blocks;")
-        write(f"const i64 c1 = {inner} - c0 < {BLOCK} ? {inner} : c0 + {BLOCK};")
-        printer.rows_header(kernel, "row")
-        reset = " unordered[n] = 0;" if nan else ""
-        write(f"for (i64 n = 0; n < c1 - c0; n++) {{ acc[n] = {initial(fold)};{reset} }}")
-        before = dict(printer.names)
-        printer.axes[REDUCED] = "k"
-        depth = kernel.reduction.extent
-        whole = nullcontext(f"for (i64 k = 0; k < {printer.poly(depth)}; k++)")
-        loop = printer.strips("k", depth, strip) if strip else whole
-        with loop as head, write.block(head):
-            printer.emit([fold.value], False)
-            if not printer.leaves([fold.value]):
-                write("#pragma omp simd")
-            with write.block("for (i64 j = c0; j < c1; j++)"):
-                printer.axes[INNER] = "j"
-                printer.emit([fold.value], True)
-                value = printer.names[fold.value.number]
-                write(f"{kind} a0 = acc[j - c0];")
-                if not nan:
-                    printer.fold(fold, value)
-                if nan:
-                    sign = ">" if fold.operator == "max" else "<"
-                    write(f"a0 = {value} {sign} a0 ? {value} : a0;", fold.node)
-                    write(f"unordered[j - c0] |= {value} != {value};", fold.node)
-                write("acc[j - c0] = a0;", fold.node)
-        printer.names = before
-        roots = [s.value for s in kernel.passes[1].stores]
-        _result_loop(printer, kernel, roots, nan, fold)
-    return finish(printer, f"int {NAME}{SIGNATURE} {{")
-
-
-def _result_loop(
-    printer: Printer, kernel: Kernel, roots: list[Expr], nan: bool, fold: Fold
-) -> None:
-    """The loop that turns folded columns into stored results."""
-    write = printer.write
-    for node in walk(roots):
-        if node.kind == "acc":
-            node.varies = True
-    for node in walk(roots):  # whoever reads the accumulator varies with the column
-        if any(a.varies for a in node.args):
-            node.varies = True
-    printer.emit(roots, False)
-    if not printer.leaves(roots, kernel.passes[1].stores):
-        write("#pragma omp simd")
-    with write.block("for (i64 j = c0; j < c1; j++)"):
-        kind = compute_type(fold.dtype)
-        value = "acc[j - c0]"
-        if nan:
-            value = f"unordered[j - c0] ? {literal(float('nan'), fold.dtype)} : {value}"
-        write(f"const {kind} a0 = {value};", fold.node)
-        printer.emit(roots, True)
-        for store in kernel.passes[1].stores:
-            printer.store(store)

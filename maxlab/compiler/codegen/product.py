@@ -19,6 +19,9 @@ from maxlab.compiler.printed import Printed
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, Poly
 
+NARROW = 256
+"""Columns up to which an epilogue has loops of its own for all columns: how many vectors a row has,
+and what is left, is found out once, and not in each row."""
 TILE_START = "const f32 *RS tiled = (const f32 *)ctx->scratch;"
 """In an epilogue: the tile of a product of halves, in rows of whole panels."""
 
@@ -60,11 +63,35 @@ def _epilogue(
     for n, axis in enumerate(batch):
         name = printer.axes[axis.name] = axis_name(axis.name)
         write(f"const i64 {name} = d[BATCH + {n}];")
-    with write.block("for (i64 row = r0; row < r1; row++)"):
+    width = kernel.inner.extent
+    if width.is_constant and width.value <= NARROW:
+        with write.block(f"if (c0 == 0 && c1 == {width.value})"):
+            _print_tile(printer, kernel, "0", str(width.value))
+        with write.block("else"):
+            _print_tile(printer, kernel, "c0", "c1")
+    else:
+        _print_tile(printer, kernel, "c0", "c1")
+    return "finish", printer
+
+
+def _print_tile(printer: Printer, kernel: Kernel, low: str, high: str) -> None:
+    """The loops of an epilogue over the rows of a tile and its columns ``low`` to ``high``."""
+    names = dict(printer.names)
+    with printer.write.block("for (i64 row = r0; row < r1; row++)"):
         printer.rows_header(kernel, "row")
         for current in kernel.passes:
-            printer.loop("c0", "c1", current)
-    return "finish", printer
+            printer.loop(low, high, current)
+    printer.names = names
+
+
+def finish_with(printer: Printer, epilogue: Kernel, tile: str) -> Printed:
+    """The kernel of ``printer``, an op's own, with the function ``KERNEL_finish`` ahead of it that
+    finishes a part of the result, whose element is ``tile``.
+    """
+    name, helper = _epilogue(epilogue, printer.symbols, tile, [], False)
+    made = _assemble(printer, helper, name, EPILOGUE)
+    made.text = made.text.replace("static int", "static __attribute__((noinline)) int", 1)
+    return made
 
 
 def _assemble(printer: Printer, helper: Printer | None, name: str, parameters: str) -> Printed:
@@ -95,7 +122,9 @@ def print_gemm(
     node: str,
     dtype: DType = DType.float32,
 ) -> Printed:
-    """The C of ``result[m, n] = left[m, k] @ packed``; its sizes end with mb and nb of the plan."""
+    """The C of ``result[m, n] = left[m, k] @ packed``; its sizes end with those of the plan
+    that ``engine.launching`` chooses: mb and nb, and of float32 how deep blocks are.
+    """
     half = HALVES.get(dtype)
     symbols: list[str] = []
     printer = Printer(symbols)
@@ -111,10 +140,11 @@ def print_gemm(
     write("const i64 *plan = d + BATCH;", node)
     stored = "f32" if half is None else "u16"
     a = f"(const {stored} *)b[{left.pointer}]" + (f" + {offset}" if offset != "0" else "")
-    into = f"gemm_f32((f32 *)b[{result}], {columns}" if half is None else f"half_gemm({half}"
+    into = f"gemm_by((f32 *)b[{result}], {columns}" if half is None else f"half_gemm({half}"
+    tile = "plan" if half is None else "plan[0], plan[1]"
     write(
         f"return ctx->lib->{into}, {a}, {stride}, "
-        f"(const {stored} *)b[{packed}], {rows}, {columns}, {inner}, plan[0], plan[1], lo, hi, "
+        f"(const {stored} *)b[{packed}], {rows}, {columns}, {inner}, {tile}, lo, hi, "
         f"{f'{NAME}_{name}' if helper else '0'}, b, d, ctx);",
         node,
     )
@@ -152,7 +182,9 @@ def print_batched(
     node: str,
     dtype: DType = DType.float32,
 ) -> Printed:
-    """The C of a batched product of strided operands; its parallel axis is the batch."""
+    """The C of a batched product of strided operands; its parallel axis is the batch. Of float32,
+    its sizes end with the way that ``engine.launching`` chooses.
+    """
     half = HALVES.get(dtype)
     stored = "f32" if half is None else "u16"
     symbols: list[str] = []
@@ -200,7 +232,8 @@ def print_batched(
                 write(f"sizes[BATCH + {number}] = {axis_name(axis.name)};", node)
             write(f"sizes[BATCH + {len(batch)}] = item;", node)
             sizes = "sizes"
-        into = f"matmul_f32((f32 *)b[{result}] + item * {rows} * {columns}, {columns}"
+        result_at = f"(f32 *)b[{result}] + item * {rows} * {columns}, {columns}"
+        into = f"matmul_by(d[BATCH], {result_at}"
         if half is not None:
             into = f"half_matmul({half}"
         write(
@@ -211,6 +244,8 @@ def print_batched(
             node,
         )
         write("if (code) return code;", node)
+    if helper is None:
+        write.out = [line.replace("BATCH", str(len(symbols))) for line in write.out]
     return _assemble(printer, helper, name, EPILOGUE)
 
 
@@ -224,7 +259,7 @@ def print_attention(
     node: str,
 ) -> Printed:
     """The C of fused attention; ``sizes`` are batch, heads, queries, keys, head size and value
-    size; qb ends the dims.
+    size; the dims end with the plan that ``engine.launching`` chooses.
     """
     symbols: list[str] = []
     printer = Printer(symbols)
@@ -277,7 +312,7 @@ def print_attention(
         f".dim = {spelt[4]}",
         f".dim_v = {spelt[5]}",
     ]
-    fields += [".qb = d[BATCH]", ".scale = 1.0f"]
+    fields += [".plan = d + BATCH", ".scale = 1.0f"]
     write("const mx_attention a = {", node)
     for line in fields:
         write(f"  {line},", node)

@@ -1,7 +1,8 @@
 """Scalar expressions as text; the op table has the spelling of each operator in each language.
 
 Values are computed in a *compute type*: halves in f32, rounded to the half after every op, as if
-each op had stored its result; bools as i32; everything else as itself.
+each op had stored its result; bools as i32; everything else as itself. Floats of 8 bits are f32
+too; they are cast and moved, and nothing else is done with them.
 """
 
 from __future__ import annotations
@@ -30,12 +31,20 @@ _C = {
     DType.uint64: "u64",
     DType.float16: "f32",
     DType.bfloat16: "f32",
+    DType.float8_e4m3fn: "f32",
+    DType.float8_e4m3fnuz: "f32",
     DType.float32: "f32",
     DType.float64: "f64",
 }
 _STORED = {**_C, DType.bool: "u8", DType.float16: "u16", DType.bfloat16: "u16"}
-_STORED |= {dtype: "u8" for dtype in DType if dtype.is_float8()}  # copied, not computed with
-HALVES = {DType.float16: "f16", DType.bfloat16: "bf16"}
+_STORED |= {dtype: "u8" for dtype in DType if dtype.is_float8()}  # copied at least
+HALVES = {
+    DType.float16: "f16",
+    DType.bfloat16: "bf16",
+    DType.float8_e4m3fn: "e4m3fn",
+    DType.float8_e4m3fnuz: "e4m3fnuz",
+}
+"""The dtypes that are computed in f32: names of the functions that read and round them."""
 _UNSIGNED = {"i8": "u32", "i16": "u32", "i32": "u32", "i64": "u64", "u8": "u32", "u16": "u32"}
 """The types in which integers wrap: C computes nothing narrower than 32 bits."""
 
@@ -148,8 +157,9 @@ def conversion(source: DType, target: DType, a: str) -> str:
     if kind in ("f32", "f64") and target.is_integral():
         return f"mx_{kind}_to_{into}({a})"
     half = HALVES.get(target)
-    # Through an f32 it would be rounded twice; what a float16 holds of an integer is exact there.
-    wide = ("f64",) if half == "f16" else ("f64", "i64", "u64", "i32", "u32")
+    # Through an f32 it would be rounded twice.
+    # Of integers that an f32 rounds, a float16 and a float of 8 bits are past their largest.
+    wide = ("f64", "i64", "u64", "i32", "u32") if half == "bf16" else ("f64",)
     if half is not None and kind in wide and source is not DType.bool:
         return f"mx_{half}_to_f32(mx_{kind}_to_{half}({a}))"
     return rounded(a if kind == into else f"({into}){a}", target)

@@ -8,6 +8,8 @@ from maxlab.compiler.passes.cse import eliminate_common_subexpressions
 from maxlab.compiler.passes.dce import eliminate_dead_code
 from maxlab.compiler.passes.decompose import decompose
 from maxlab.compiler.passes.fold import fold_constants
+from maxlab.compiler.passes.join import join_images
+from maxlab.compiler.passes.layout import turn_images
 from maxlab.compiler.passes.manager import (
     Pass,
     PassRecord,
@@ -27,10 +29,12 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("cse", eliminate_common_subexpressions),
     ("dce", eliminate_dead_code),
     ("decompose", decompose),
+    ("layout", turn_images),
     ("simplify", canonicalise),
     ("refold", fold_constants),
     ("share", eliminate_common_subexpressions),
     ("sweep", eliminate_dead_code),
+    ("join", join_images),
     ("sink", sink_data),
 )
 

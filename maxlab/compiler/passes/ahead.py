@@ -9,8 +9,7 @@ may be rounded once, stays there, and the pass does nothing where any kernel wou
 
 Left where they are: what may fail, so that an error is one of the run; what has an effect; results
 of more than ``MOST_GROWTH`` times the bytes of what they are made of; the insides of loops,
-branches and called subgraphs; shards, and graphs of several devices; and graphs without inputs, of
-which a run is all there is to do.
+branches and called subgraphs; and graphs without inputs, of which a run is all there is to do.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Options
 from maxlab.compiler.schedule import Schedule
 from maxlab.ir import Function, Op, Rewriting, Shape, TensorType, Value
-from maxlab.ir.types import Typed
 from maxlab.opset import OPSET, is_transfer, is_weight, named
 
 MOST_GROWTH = 4
@@ -269,14 +267,8 @@ def _signatures(schedule: Schedule) -> Counter[Signature]:
 
 
 def _worth_a_look(function: Function) -> bool:
-    """Whether an operation computes something of data alone, and all is on the host, or on it and
-    one GPU. A schedule is not made for views alone, of which most graphs have some."""
-    places = {v.type.device for op in function.ops for v in op.results if isinstance(v.type, Typed)}
-    places |= {v.type.device for v in function.inputs if isinstance(v.type, Typed)}
-    if any(place.is_cpu() and place.id for place in places):
-        return False
-    if sum(place.is_gpu() for place in places) > 1:
-        return False
+    """Whether an operation computes something of data alone. A schedule is not made for views
+    alone, of which most graphs have some."""
     data: set[Value] = set()
     found = False
     for op in function.ops:
@@ -285,13 +277,15 @@ def _worth_a_look(function: Function) -> bool:
         if _is_data(op) or (computed and op.operands and data.issuperset(op.operands)):
             data.update(op.results)
             found = found or (bool(op.operands) and kind not in ("transfer", "view"))
+        elif kind == "kernel":  # data that it reads in another order is laid out for it
+            views = (v.op for v in op.operands if v in data and v.op is not None)
+            found = found or any(OPSET[view.name].axes is not None for view in views)
     return found
 
 
 def _is_data(op: Op) -> bool:
     kind = OPSET[op.name].kind
-    shard = "part" in op.attrs or "of" in op.attrs
-    return kind == "constant" or (kind in ("iota", "external") and not op.operands and not shard)
+    return kind == "constant" or (kind in ("iota", "external") and not op.operands)
 
 
 def _fixed(schedule: Schedule) -> set[Value]:

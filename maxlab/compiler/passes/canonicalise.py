@@ -20,9 +20,9 @@ def number_of(value: Value) -> float | int | bool | None:
 
 def canonicalise(rewriting: Rewriting) -> None:
     """Apply the identities, from the inputs to the outputs."""
-    identities = {name: row.identities for name, row in OPSET.items() if row.identities}
     for op in rewriting.function.ops:
-        for identity in identities.get(op.name, ()):
+        row = OPSET.get(op.name)
+        for identity in row.identities if row is not None else ():
             simpler = identity.given(op, number_of)
             if simpler is not None:
                 rewriting.rule(identity.rule, op)

@@ -14,6 +14,7 @@ from maxlab.dtype import DType
 from maxlab.ir import Dim, Op, Rewriting, StaticDim, Value
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
+from maxlab.opset import OPSET
 from maxlab.opset.builder import one
 
 PART = 1024
@@ -36,7 +37,7 @@ def split_products(rewriting: Rewriting) -> None:
     """Write the long products of halves in parts."""
     whole = set(find_attention(rewriting.function))  # which a kernel of its own makes
     for op in rewriting.function.ops:
-        if op.name == "mo.matmul" and op not in whole and _is_long(op):
+        if OPSET[op.name].kind == "contract" and op not in whole and _is_long(op):
             rewriting.rule("split_k", op)
             rewriting.replace(op, [_split(Expansion(rewriting, op), op)])
 

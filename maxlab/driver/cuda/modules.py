@@ -10,6 +10,7 @@ from typing import Any
 from maxlab.driver.backend import DeviceSource, FunctionFacts, Loaded
 from maxlab.driver.cuda.opened import Opened
 from maxlab.toolchain.cuda import CudaFlags, CudaUnit, compile_cuda
+from maxlab.toolchain.flags import ACCURACIES, Accuracy
 
 _WITHOUT_OPT_IN = 48 << 10  # shared memory that every block can have
 _WORD = (1 << 64) - 1
@@ -79,19 +80,19 @@ class Kernels:
         fresh = list(dict.fromkeys(s for s in sources if s not in self._memo))
         found: dict[DeviceSource, Loaded] = {}
         if fresh:
-            fresh.sort(key=lambda source: source.fast_math)  # as the units come
-            units = [unit for fast in (False, True) for unit in self._compiled(fresh, fast)]
+            fresh.sort(key=lambda source: ACCURACIES.index(source.accuracy))  # as the units come
+            units = [unit for one in ACCURACIES for unit in self._compiled(fresh, one)]
             functions = self._context.call(lambda: [self._open(unit) for unit in units])
             for source, unit, function in zip(fresh, units, functions, strict=True):
                 self._memo[source] = function
                 found[source] = Loaded(function, unit.hit, unit.why_miss, unit.ms)
         return [found.get(s) or Loaded(self._memo[s], True, None, 0.0) for s in sources]
 
-    def _compiled(self, sources: Sequence[DeviceSource], fast_math: bool) -> list[CudaUnit]:
-        wanted = [source for source in sources if source.fast_math is fast_math]
+    def _compiled(self, sources: Sequence[DeviceSource], accuracy: Accuracy) -> list[CudaUnit]:
+        wanted = [source for source in sources if source.accuracy == accuracy]
         if not wanted:
             return []
-        return compile_cuda(wanted, self._context.target, flags=CudaFlags(fast_math=fast_math))
+        return compile_cuda(wanted, self._context.target, flags=CudaFlags(accuracy=accuracy))
 
     def forget(self) -> None:
         """Let all of PyCUDA's objects go; called by the owner at the end."""

@@ -250,7 +250,7 @@ class SimContext:
     def load(self, sources: Sequence[DeviceSource]) -> list[Loaded]:
         """The kernels of ``sources``, compiled by g++ where the cache has none."""
         made = compile_sim_kernels(
-            [SimSource(s.name, s.text, s.headers, s.fast_math) for s in sources], check=self.check
+            [SimSource(s.name, s.text, s.headers, s.accuracy) for s in sources], check=self.check
         )
         return [Loaded(SimFunction(k, self.check), k.hit, k.why_miss, k.ms) for k in made]
 

@@ -13,7 +13,7 @@ from maxlab.engine.exporting.data import Exportable, data_of
 from maxlab.engine.exporting.refusals import require_exportable
 from maxlab.engine.exporting.tables import Tables, needs_products
 from maxlab.errors import ArgumentError, FileError
-from maxlab.toolchain.flags import FAST_MATH
+from maxlab.toolchain.flags import ACCURACY_ARGUMENTS, Accuracy
 from maxlab.toolchain.library import OWN_FLAGS, PRODUCT_FILES
 from maxlab.toolchain.prelude import kernels_dir, prelude_for
 from maxlab.toolchain.units import ALONE
@@ -116,7 +116,10 @@ def _texts(model: Exportable, tables: str) -> dict[str, str]:
         kernels[f"kernels_{number}.c"] = text
     found |= kernels
     found["Makefile"] = _makefile(
-        [MARK, *kernels, *runtime], found, fast=model.compiled.options.fast_math, kernels=[*kernels]
+        [MARK, *kernels, *runtime],
+        found,
+        accuracy=model.compiled.options.accuracy,
+        kernels=[*kernels],
     )
     found["README.txt"] = _readme(model)
     return found
@@ -150,7 +153,7 @@ def _kernel_files(plan: Plan) -> Iterator[str]:
 
 
 def _makefile(
-    sources: Sequence[str], texts: dict[str, str], *, fast: bool, kernels: Sequence[str]
+    sources: Sequence[str], texts: dict[str, str], *, accuracy: Accuracy, kernels: Sequence[str]
 ) -> str:
     objects = [name.removesuffix(".c") + ".o" for name in sources]
     headers = [name for name in texts if name.endswith(".h")]
@@ -178,9 +181,9 @@ def _makefile(
         own = OWN_FLAGS.match(texts[name])
         if own:
             lines.append(f"{name.removesuffix('.c')}.o: OPT = {own['flags']}")
-    if fast:
-        loose = " ".join(FAST_MATH)
-        lines += [f"{name.removesuffix('.c')}.o: OPT = -O1 {loose}" for name in kernels]
+    own_flags = " ".join(ACCURACY_ARGUMENTS[accuracy])
+    if own_flags:
+        lines += [f"{name.removesuffix('.c')}.o: OPT = -O1 {own_flags}" for name in kernels]
     lines += ["", "clean:", "\trm -f model $(OBJECTS)", "", ".PHONY: clean", ""]
     return "\n".join(lines)
 

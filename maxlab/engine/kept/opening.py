@@ -17,6 +17,7 @@ from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan
 from maxlab.compiler.plan_file import HEAD
 from maxlab.compiler.plan_reader import read
+from maxlab.compiler.step_kernels import StepKernels
 from maxlab.config import VERSION
 from maxlab.driver import Tensor
 from maxlab.engine.kept.archive import Archive
@@ -136,14 +137,14 @@ def _artefact(archive: Archive, member: str, key: str) -> Artefact:
     return Artefact(Path(archive.path), content)
 
 
-def _kernels_of(archive: Archive, plan: Plan) -> dict[int, LoadedKernel]:
+def _kernels_of(archive: Archive, plan: Plan) -> StepKernels:
     """The kernels of ``plan`` by the numbers of their steps, from the libraries of ``archive``."""
     manifest = archive.manifest
     keys = {row.member: row.key for row in manifest.libraries}
     where = {row.symbol: row.library for row in manifest.kernels if row.library}
     handles: dict[str, tuple[Any, Path]] = {}
     known: dict[str, LoadedKernel] = {}
-    found = {}
+    found = StepKernels()
     for step in plan.steps:
         if step.printed is None or step.gpu is not None:
             continue

@@ -9,8 +9,8 @@ from maxlab.engine.kept.archive import Archive
 from maxlab.engine.kept.manifest import GRAPH, damaged
 from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
-from maxlab.graph.graph import graph_of
 from maxlab.graph.kernel_library import gathered
+from maxlab.graph.reading import graph_of
 from maxlab.graph.signing import kernels_of
 from maxlab.opset.custom import DECLARED, trust
 

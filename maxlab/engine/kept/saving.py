@@ -235,7 +235,7 @@ class Saving:
             key, content = own_library(what)
             self._library(what, key.filename(), content)
         units = [*units_of(compiled.plan).values()]
-        flags = Flags(fast_math=compiled.options.fast_math)
+        flags = Flags(accuracy=compiled.options.accuracy)
         found: dict[str, str] = {}
         for library in libraries_of(units, flags):
             member = self._library("kernels", library.key.filename(), library.content)

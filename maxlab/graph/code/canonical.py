@@ -16,8 +16,8 @@ from maxlab.errors import GraphError
 from maxlab.graph.code.naming import given_name
 from maxlab.ir import Block, Constant, Dim, Function, Op, Poly, Value, from_poly
 from maxlab.ir.attrtext import attr_text, quote
-from maxlab.ir.core import Call
 from maxlab.ir.dims import parse_dim
+from maxlab.ir.function import Call
 from maxlab.opset import OPSET, is_chain, role_of
 from maxlab.opset.attributes import Schema
 

@@ -125,7 +125,7 @@ _NUMBERED: Final = re.compile(r"_?(.*?)(?:_default)?(?:_\d+)?")
 @cache
 def _words_of_ops() -> frozenset[str]:
     """The names of operations, here and in PyTorch: names of values that say only that."""
-    found = {name for name in vars(ops) if not name.startswith("_")}
+    found = {name for name in dir(ops) if not name.startswith("_")}
     for name, row in OPSET.items():
         short = name.removeprefix("mo.")
         found |= {short, short.rpartition(".")[2], short.replace(".", "_")}

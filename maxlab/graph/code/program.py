@@ -34,7 +34,7 @@ from maxlab.graph.code.tree import Called, Item, Scope, connect, draws, items_of
 from maxlab.graph.code.values import CallOf, weight_word
 from maxlab.graph.code.weights import Store, is_attribute, is_plain, odd, parts_of_name
 from maxlab.ir import BufferType, ChainType, Function, Op, TensorType, Value
-from maxlab.ir.core import Call as Inlined
+from maxlab.ir.function import Call as Inlined
 from maxlab.ir.types import OpaqueType
 from maxlab.opset import is_weight, role_of
 

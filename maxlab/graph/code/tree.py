@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from maxlab.ir import Block, ChainType, Op, Value
-from maxlab.ir.core import Call as Inlined
+from maxlab.ir.function import Call as Inlined
 from maxlab.opset import OPSET, is_chain, is_constant, is_weight, role_of
 
 

@@ -13,7 +13,7 @@ from maxlab.graph.code.naming import Names, given_name, identifier, snake, word_
 from maxlab.graph.code.text import INDENT, WIDTH, Atom, Call, Listed, Node, call, name, string
 from maxlab.graph.code.tree import Scope, is_source
 from maxlab.ir import Op, TensorType, Value
-from maxlab.ir.core import Call as Inlined
+from maxlab.ir.function import Call as Inlined
 from maxlab.opset import is_weight
 
 

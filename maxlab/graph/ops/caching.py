@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
-import numpy as np
-
-from maxlab.errors import ArgumentError, shown
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import buffer, is_number, staged, tensor
+from maxlab.graph.build import buffer, staged, tensor
 from maxlab.graph.operands import as_int
+from maxlab.graph.ops.paging import Scoring, places, scoring
 from maxlab.graph.value import BufferValue, TensorValue
 from maxlab.ir import Dim, DimLike
 from maxlab.opset.facts import Family
@@ -33,7 +31,8 @@ def cache_store(
     """Writes the keys or the values of new tokens into their pages; the rest of the pages stays.
 
     The token i of a sequence goes to the position ``cache_lengths + i``. A position without a page,
-    a page that is not there, or a row of no sequence ends the run with ML652.
+    a page that is not there, a row of no sequence or a sequence without its rows ends the run with
+    ML652. On a CPU nothing is written then; on a GPU, rows that have a place may be.
 
     Args:
         blocks: The pages, a float buffer [pages, 2, layers, tokens of a page, heads, dim].
@@ -65,7 +64,7 @@ def cache_store(
         ...     ops.cache_store(cache.buffer, *(v.tensor for v in rest), part=0, parts=2)
         ...     graph.output()
     """
-    numbers = _numbers("cache_store", row_offsets, cache_lengths, lookup_table, layer)
+    numbers = places("cache_store", row_offsets, cache_lengths, lookup_table, layer)
     numbers.append(tensor(x, "cache_store: the rows"))
     blocks = buffer(blocks, "cache_store: the pages")
     add_op(
@@ -137,7 +136,7 @@ def cache_attention(
         >>> y.shape
         [Dim('t'), Dim(4), Dim(8)]
     """
-    numbers = _numbers("cache_attention", row_offsets, cache_lengths, lookup_table, layer)
+    numbers = places("cache_attention", row_offsets, cache_lengths, lookup_table, layer)
     numbers.append(tensor(q, "cache_attention: the queries"))
     ends = (
         numbers[0] if key_offsets is None else tensor(key_offsets, "cache_attention: key offsets")
@@ -146,7 +145,7 @@ def cache_attention(
     if sinks is not None:
         numbers.append(tensor(sinks, "cache_attention: the sinks"))
     blocks = buffer(blocks, "cache_attention: the pages")
-    given = _mask("cache_attention", mask, window, scale)
+    given = _windowed("cache_attention", mask, window, scale)
     return add_op("cache.attention", [blocks, *numbers], **given)
 
 
@@ -192,7 +191,7 @@ def cache_load(
         >>> graph.output_types[0].shape
         [Dim(5), Dim(2), Dim(8)]
     """
-    numbers = _numbers("cache_load", row_offsets, cache_lengths, lookup_table, layer)
+    numbers = places("cache_load", row_offsets, cache_lengths, lookup_table, layer)
     blocks = buffer(blocks, "cache_load: the pages")
     part = as_int("cache_load", part, "part")
     return add_op("cache.load", [blocks, *numbers], rows=Dim(rows), part=part)
@@ -246,7 +245,9 @@ def ragged_attention(
     operands = [
         tensor(x, f"ragged_attention: the {name}") for name, x in zip(names, values, strict=False)
     ]
-    return add_op("ragged.attention", operands, **_mask("ragged_attention", mask, window, scale))
+    return add_op(
+        "ragged.attention", operands, **_windowed("ragged_attention", mask, window, scale)
+    )
 
 
 @staged
@@ -276,25 +277,14 @@ def ragged_sequences(row_offsets: TensorValue, rows: DimLike) -> TensorValue:
     return add_op("ragged.sequences", [offsets], rows=Dim(rows))
 
 
-class _Mask(TypedDict):
-    mask: str
+class _Windowed(Scoring):
     window: int
-    scale: float
 
 
-def _mask(what: str, mask: Any, window: Any, scale: Any) -> _Mask:
-    if not isinstance(mask, str) or not is_number(scale) or not np.isreal(scale):
-        raise ArgumentError(
-            "ML667",
-            f"{what}: mask={shown(mask)}, scale={shown(scale)} are no text and number",
-            fix="pass mask='causal' and scale=head_dim**-0.5",
-        )
-    return {"mask": str(mask), "window": as_int(what, window, "window"), "scale": float(scale)}
-
-
-def _numbers(what: str, *numbers: Any) -> list[TensorValue]:
-    names = ("row offsets", "cache lengths", "lookup table", "layer")
-    return [tensor(x, f"{what}: the {name}") for name, x in zip(names, numbers, strict=True)]
+def _windowed(what: str, mask: Any, window: Any, scale: Any) -> _Windowed:
+    made = scoring(what, mask, scale)
+    window = as_int(what, window, "window")
+    return {"mask": made["mask"], "window": window, "scale": made["scale"]}
 
 
 __all__ = ["cache_attention", "cache_load", "cache_store", "ragged_attention", "ragged_sequences"]

@@ -323,3 +323,32 @@ def cast(x: TensorValueLike, dtype: DType) -> TensorValue:
         DType.int8
     """
     return cast_op(tensor(x, "cast: the operand"), as_dtype("cast", dtype))
+
+
+@staged
+def bitcast(x: TensorValueLike, dtype: DType) -> TensorValue:
+    """The bytes of ``x``, as the numbers of ``dtype`` that they are.
+
+    The shape is that of ``x`` where numbers of both have as many bytes. Otherwise the last dim
+    becomes as many numbers as there are in its bytes, lowest byte first, as NumPy's ``view`` and
+    PyTorch's have it.
+
+    Args:
+        x: A tensor of any shape, whose dtype is not bool.
+        dtype: The dtype of the result, not bool.
+
+    Raises:
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph; ML399, ``dtype`` is not a
+            ``DType``; ML523, one of the dtypes is bool.
+        ShapeError: ML523, the bytes of the last dim are no whole numbers of ``dtype``, or nobody
+            knows how many they are.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("bytes", input_types=[TensorType(DType.float16, ["n", 4])]) as graph:
+        ...     ops.bitcast(graph.inputs[0], DType.uint8).shape
+        [Dim('n'), Dim(8)]
+    """
+    operand = tensor(x, "bitcast: the operand")
+    return add_op("bitcast", [operand], dtype=as_dtype("bitcast", dtype))

@@ -2,23 +2,30 @@
 
 They are read on a thread of their own, so that no cell waits for them, and sent at most ten times a
 second: all of them to a page that comes, and after that those of the cells and files whose hints
-are others now.
+are others now. A Python that cannot parse on two threads at once reads them between two cells.
 """
 
 from __future__ import annotations
 
 import base64
+import sys
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 from maxlab import trace
-from maxlab.ir.cells import latest_run, shell
+from maxlab.ir.cells import kernel, latest_run, shell
 from maxlab.lab import following, protocol, serving
 from maxlab.lab.hints.sources import Key, Sources, nothing
 from maxlab.lab.protocol import PROTOCOL, reader
 
 TARGET = "maxlab.hints"
 """Name of the comms that pages open."""
+
+PARSES_ALONE = sys.version_info < (3, 11, 8) or (3, 12) <= sys.version_info < (3, 12, 2)
+"""Whether parsing fails where another thread parses too: this Python counts in one number how deep
+both are (its issue 106905), and raises a SystemError. It would end the cell that runs, or the
+report of what the cell raised."""
 
 _EVENTS = frozenset({"profile", "check"})
 """Events that change hints without a cell."""
@@ -141,13 +148,32 @@ class Channel:
             self._wake.wait()
             self._wake.clear()
             try:
-                self.tell()
+                self._tell_in_turn()
             except RuntimeError:
                 # A cell has changed what was being read, and will end: then it is read again.
                 continue
             except Exception as error:  # hints are missing, and all else must go on
                 trace.emit("warning", "hints", message=str(error))
             threading.Event().wait(following.PERIOD)
+
+    def _tell_in_turn(self) -> None:
+        """As `tell`, when this Python may parse."""
+        loop = getattr(kernel(), "io_loop", None)
+        if not PARSES_ALONE or loop is None:
+            self.tell()
+            return
+        done: Future[None] = Future()
+
+        def tell() -> None:
+            try:
+                self.tell()
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        loop.add_callback(tell)  # runs on the thread of the cells
+        done.result()
 
 
 _channel = Channel()

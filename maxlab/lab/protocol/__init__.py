@@ -5,6 +5,8 @@
 ``messages``    view and kernel
 ``dashboard``   dashboard and kernel
 ``sampling``    view of sampling and kernel
+``generation``  answer whose tokens can be chosen, and kernel
+``board``       board of a scheduler and kernel
 ``live``        side panel and kernel
 ``editor``      the editor of a document and the kernel
 ``hints``       editors of cells and files, and the kernel
@@ -20,6 +22,11 @@ types and readers (``extension/src/proto``) of the same sources.
 
 from __future__ import annotations
 
+from maxlab.lab.protocol.board import (
+    BoardClientMessage,
+    BoardTraits,
+    ControlScheduler,
+)
 from maxlab.lab.protocol.dashboard import (
     DashboardClientMessage,
     DashboardServerMessage,
@@ -94,6 +101,11 @@ from maxlab.lab.protocol.editor import (
     EditorOpen,
     EditorServerMessage,
 )
+from maxlab.lab.protocol.generation import (
+    ChooseToken,
+    GenerationClientMessage,
+    GenerationTraits,
+)
 from maxlab.lab.protocol.hints import (
     HintCall,
     HintMark,
@@ -148,7 +160,13 @@ from maxlab.lab.protocol.sampling import (
 )
 
 __all__ = [
+    "BoardClientMessage",
+    "BoardTraits",
+    "ChooseToken",
+    "ControlScheduler",
     "DrawTokens",
+    "GenerationClientMessage",
+    "GenerationTraits",
     "SamplingClientMessage",
     "SamplingControl",
     "SamplingName",

@@ -164,6 +164,8 @@ class CompileAnswer(TypedDict):
     """The options that it was compiled with, in words."""
     phases: list[CompilePhase]
     units: list[CompileUnit]
+    chosen: NotRequired[list[str]]
+    """The variants that kernels run with which do their work in several ways, a line each."""
 
 
 # ---------------------------------------------------------------- why

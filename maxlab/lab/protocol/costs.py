@@ -109,6 +109,8 @@ class AdviceAnswer(TypedDict):
     actions: list[AdviceAction]
     withheld: NotRequired[str]
     """Why nothing is predicted, as a clause; empty where something is."""
+    chosen: NotRequired[list[str]]
+    """The variants that kernels run with which do their work in several ways, a line each."""
 
 
 class ExperimentsArgs(TypedDict):

@@ -25,7 +25,17 @@ from typing import (
 )
 
 from maxlab.errors import ArgumentError
-from maxlab.lab.protocol import dashboard, editor, files, hints, messages, questions, sampling
+from maxlab.lab.protocol import (
+    board,
+    dashboard,
+    editor,
+    files,
+    generation,
+    hints,
+    messages,
+    questions,
+    sampling,
+)
 from maxlab.lab.protocol.messages import PROTOCOL
 
 MOST_SHOWN = 24
@@ -276,6 +286,30 @@ def sampling_message(content: object) -> sampling.SamplingClientMessage:
     _check_message(content, sampling.SamplingClientMessage)
     message: Any = content
     found: sampling.SamplingClientMessage = message
+    return found
+
+
+def generation_message(content: object) -> generation.GenerationClientMessage:
+    """``content``, a message from an answer whose tokens can be chosen.
+
+    Raises:
+        ArgumentError: ML862 and ML863, as ``client_message``.
+    """
+    _check_message(content, generation.GenerationClientMessage)
+    message: Any = content
+    found: generation.GenerationClientMessage = message
+    return found
+
+
+def board_message(content: object) -> board.BoardClientMessage:
+    """``content``, a message from the board of a scheduler.
+
+    Raises:
+        ArgumentError: ML862 and ML863, as ``client_message``.
+    """
+    _check_message(content, board.BoardClientMessage)
+    message: Any = content
+    found: board.BoardClientMessage = message
     return found
 
 

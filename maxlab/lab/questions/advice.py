@@ -55,6 +55,7 @@ def _told(profile: Profile, actions: Advice) -> AdviceAnswer:
         "total_ns": round(profile.kernel_ns),
         "actions": [_action(action) for action in actions],
         "withheld": actions.withheld,
+        "chosen": [one.words for one in actions.chosen],
     }
 
 

@@ -42,4 +42,5 @@ def _data(model: Model) -> CompileAnswer:
             }
             for unit in report.units
         ],
+        "chosen": [one.words for one in report.variants],
     }

@@ -3,6 +3,7 @@
 ``facts``     the fields of an object as a table
 ``tokens``    the tokens of a context, coloured by state
 ``batches``   the contexts of a batch, a row each; outputs of a pipeline
+``audio``     a player of an output with sound, and its waveform
 ``chart``     a distribution of the next token, before and after the rules
 ``widget``    ``SamplingView``, whose controls move that distribution
 """
@@ -12,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from maxlab.lab.mime import wish
-from maxlab.lab.requests import batches, facts, tokens
+from maxlab.interfaces import AudioGenerationOutput
+from maxlab.lab.mime import forms_of
+from maxlab.lab.requests import audio, batches, facts, tokens
 from maxlab.lab.requests.style import page
-from maxlab.markup import visible
 from maxlab.pipelines.core.showing import (
     ShownContext,
     ShowsTokens,
@@ -35,13 +36,7 @@ def mimebundle(
         include: MIME types to make; all when left out.
         exclude: MIME types to leave out.
     """
-    wanted = wish(include, exclude)
-    data: dict[str, Any] = {}
-    if wanted("text/plain"):
-        data["text/plain"] = visible(_plain(obj))
-    if wanted("text/html"):
-        data["text/html"] = _page(obj)
-    return data
+    return forms_of(include, exclude, text=lambda: _plain(obj), page=lambda: _page(obj))
 
 
 def _plain(obj: Any) -> str:
@@ -51,6 +46,8 @@ def _plain(obj: Any) -> str:
         return listing(obj, runs_of(obj))
     if batches.is_batch(obj):
         return batches.text(obj)
+    if isinstance(obj, AudioGenerationOutput):
+        return "\n".join([audio.label(obj), *facts.text(obj).splitlines()[1:]])
     return facts.text(obj)
 
 
@@ -62,6 +59,8 @@ def _page(obj: Any) -> str:
         return page(label, tokens.body(obj) + facts.folded(obj.context))
     if batches.is_batch(obj):
         return page(batches.label(obj), batches.body(obj))
+    if isinstance(obj, AudioGenerationOutput):
+        return page(audio.label(obj), audio.body(obj) + facts.folded(obj))
     return page(facts.label(obj), facts.body(obj))
 
 

@@ -9,13 +9,14 @@ from typing import Any
 from maxlab.engine.times import plural
 from maxlab.interfaces import (
     AudioGenerationInputs,
+    AudioGenerationOutput,
     EmbeddingsGenerationInputs,
     LogProbabilities,
     SchedulerResult,
     TextGenerationInputs,
     TextGenerationOutput,
 )
-from maxlab.lab.requests import facts
+from maxlab.lab.requests import audio, facts
 from maxlab.lab.requests.style import scrolled
 from maxlab.lab.requests.tokens import style_of
 from maxlab.markup import escape
@@ -127,6 +128,8 @@ def body(obj: Any) -> str:
             return "<section>The request was cancelled: there is no result.</section>"
         told = label(inner) if is_batch(inner) else facts.label(inner)
         made = body(inner) if is_batch(inner) else facts.body(inner)
+        if isinstance(inner, AudioGenerationOutput):
+            told, made = audio.label(inner), audio.body(inner) + made
         return f"<section><h4>{escape(told)}</h4></section>{made}"
     if isinstance(obj, (TextGenerationOutput, LogProbabilities)):
         return _output(obj)

@@ -12,13 +12,15 @@ from maxlab.markup import escape
 
 _RULES = """
 .mx-rq {
+  --rq-page: var(--jp-layout-color0, var(--vscode-editor-background, #fff));
   --rq-soft: var(--jp-layout-color2, var(--vscode-textBlockQuote-background, #f3f4f6));
   --rq-line: var(--jp-border-color2, var(--vscode-panel-border, #d6d9de));
   --rq-text: var(--jp-content-font-color1, var(--vscode-editor-foreground, #1b1f24));
   --rq-faint: var(--jp-content-font-color2, var(--vscode-descriptionForeground, #59616b));
   --rq-mono: var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace);
   --rq-mark: #4c8dd6;
-  color: var(--rq-text); border: 1px solid var(--rq-line); border-radius: 6px; overflow: hidden;
+  background: var(--rq-page); color: var(--rq-text);
+  border: 1px solid var(--rq-line); border-radius: 6px; overflow: hidden;
   max-width: 1180px; font-size: 13px; line-height: 1.45;
   font-family: var(--jp-ui-font-family, system-ui, sans-serif);
 }
@@ -67,6 +69,14 @@ _RULES = """
   font-family: var(--rq-mono); font-size: 12px; vertical-align: middle;
 }
 .mx-rq .mx-rq-token:hover { outline: 2px solid var(--rq-mark); }
+.mx-rq .mx-rq-button { cursor: pointer; }
+.mx-rq .mx-rq-button:focus-visible { outline: 2px solid var(--rq-mark); outline-offset: 1px; }
+.mx-rq .mx-rq-button[aria-pressed="true"] {
+  outline: 2px solid var(--rq-text); outline-offset: 1px; font-weight: 700;
+}
+.mx-rq .mx-rq-about h4 code { font-size: inherit; background: none; color: inherit; }
+.mx-rq .mx-rq-said { margin: 8px 0 0; font-weight: 600; }
+.mx-rq .mx-rq-said:empty { display: none; }
 .mx-rq .mx-rq-p {
   position: absolute; left: 1px; right: 1px; bottom: -6px; height: 4px; text-align: left;
   background: var(--rq-soft); border: 1px solid var(--rq-line); border-radius: 1px;
@@ -92,6 +102,14 @@ _RULES = """
 .mx-rq .mx-rq-places { display: flex; width: 110px; height: 13px; margin-top: 2px;
   border: 1px solid var(--rq-line); }
 .mx-rq .mx-rq-places > span { display: block; height: 100%; border-width: 0 0 3px !important; }
+
+.mx-rq audio, .mx-rq .mx-rq-wave, .mx-rq .mx-rq-time {
+  display: block; width: 100%; max-width: 640px;
+}
+.mx-rq audio { height: 40px; margin-bottom: 6px; }
+.mx-rq .mx-rq-wave { border: 1px solid var(--rq-line); border-radius: 3px; }
+.mx-rq .mx-rq-time { display: flex; justify-content: space-between; font-size: 11px;
+  color: var(--rq-faint); font-variant-numeric: tabular-nums; }
 
 .mx-rq .mx-rq-bars td, .mx-rq .mx-rq-bars th { vertical-align: middle; padding-right: 10px; }
 .mx-rq .mx-rq-bars { width: 100%; }
@@ -125,6 +143,19 @@ _RULES = """
   font: inherit; font-size: 12px; padding: 2px 10px; color: inherit; background: var(--rq-soft);
   border: 1px solid var(--rq-faint); border-radius: 3px; cursor: pointer;
 }
+.mx-rq .mx-rq-every code { white-space: pre; background: none; color: inherit; padding: 0; }
+.mx-rq .mx-rq-every td:nth-child(4) { min-width: 26em; }
+.mx-rq .mx-rq-every .mx-rq-scroll { max-height: 28em; overflow: auto; }
+.mx-rq .mx-rq-steps { display: flex; width: max-content; }
+.mx-rq .mx-rq-steps > svg { flex: none; display: block; }
+.mx-rq .mx-rq-steps > svg:first-child { position: sticky; left: 0; background: var(--rq-page); }
+.mx-rq.mx-rq-board { margin-bottom: 6px; }
+.mx-rq section.mx-rq-buttons { align-items: center; margin: 0; }
+.mx-rq .mx-rq-buttons button[aria-pressed="true"] {
+  font-weight: 700; border-color: var(--rq-text);
+}
+.mx-rq .mx-rq-slider { flex: 1 1 90px; min-width: 80px; margin: 0 4px; accent-color: #1f6feb; }
+.mx-rq.mx-rq-board > .mx-rq-problem { margin: 0; padding: 0 12px 8px; }
 .mx-rq button:focus-visible, .mx-rq input:focus-visible {
   outline: 2px solid var(--rq-mark); outline-offset: 1px;
 }

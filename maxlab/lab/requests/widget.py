@@ -17,14 +17,14 @@ from maxlab import trace
 from maxlab.errors import MaxlabError
 from maxlab.interfaces import SamplingParams, TextGenerationContext, fields
 from maxlab.lab import bundle
-from maxlab.lab.mime import has_kernel, view_data, wish
-from maxlab.lab.protocol import STILL_MIME, WIDGET_MIME, reader
+from maxlab.lab.mime import forms_of
+from maxlab.lab.protocol import reader
 from maxlab.lab.protocol.sampling import SamplingControl, SamplingName
 from maxlab.lab.requests import chart
 from maxlab.lab.requests.facts import facts_of
 from maxlab.lab.requests.style import CSS, page
 from maxlab.lab.widget import loader
-from maxlab.markup import escape, visible
+from maxlab.markup import escape
 from maxlab.pipelines.core.showing import texts_of
 from maxlab.pipelines.lib.sampling_reference import (
     Distribution,
@@ -226,18 +226,17 @@ class SamplingView(anywidget.AnyWidget):
         exclude: Collection[str] | None = None,
         **_: Any,
     ) -> Any:
-        wanted = wish(include, exclude)
-        data: dict[str, Any] = {}
-        if wanted("text/plain"):
-            rows = chart.text(self._found, self._texts, min(self._count, 10))
-            data["text/plain"] = visible(f"{self!r}\n{rows}")
-        if wanted("text/html"):
-            data["text/html"] = page(self.label, self._settings() + self.page)
-        if wanted(WIDGET_MIME) and has_kernel():
-            data[WIDGET_MIME] = view_data(self)
-            if wanted(STILL_MIME):
-                data[STILL_MIME] = {}
-        return data
+        return forms_of(
+            include,
+            exclude,
+            text=self._text,
+            page=lambda: page(self.label, self._settings() + self.page),
+            view=lambda: self,
+            still=True,
+        )
+
+    def _text(self) -> str:
+        return f"{self!r}\n{chart.text(self._found, self._texts, min(self._count, 10))}"
 
     def _settings(self) -> str:
         """The settings of the controls, for a page without them."""

@@ -27,6 +27,7 @@ and the gallery:
 and documents:
 
 ``/maxlab/graphs/compare``     POST  what differs between two of them, or one and its past in Git
+``/maxlab/pages/script``       GET   the script of a page that a graph is exported to
 
 Every request has to be that of a logged-in user who may use kernels (the monitor) or read contents
 (files), and a POST has to carry the

@@ -31,7 +31,7 @@ def compared(contents: Any, asked: CompareQuestion) -> Compared:
     from maxlab.analysis.opening import open_file
     from maxlab.analysis.revisions import text_at
     from maxlab.graph import Graph
-    from maxlab.graph.graph import graph_of
+    from maxlab.graph.reading import graph_of
     from maxlab.lab.beside import diff_graphs
     from maxlab.lab.snapshot import Snapshot
 

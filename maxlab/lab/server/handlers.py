@@ -22,6 +22,7 @@ from maxlab.lab.server.base import Handler, T, add_handlers
 from maxlab.lab.server.comparing import add_comparing
 from maxlab.lab.server.files import add_files
 from maxlab.lab.server.gallery import add_gallery
+from maxlab.lab.server.pages import add_pages
 
 # Who may see and change what a machine does: whoever may run programs on it.
 RESOURCE = "kernels"
@@ -209,3 +210,4 @@ def add_to(server: Any) -> None:
     add_files(server)
     add_gallery(server)
     add_comparing(server)
+    add_pages(server)

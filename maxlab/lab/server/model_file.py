@@ -11,7 +11,7 @@ from typing import Any
 from maxlab.engine.kept.contents import contents, graph_text
 from maxlab.engine.kept.manifest import Argument, MachineEntry, Manifest
 from maxlab.graph import Graph
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.lab.protocol.files import ArgumentRow, MetadataRow, ModelContents
 
 MOST_ROWS = 5000

@@ -17,7 +17,7 @@ from maxlab import files
 from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
 from maxlab.graph.document_json import MOST_BYTES
-from maxlab.graph.graph import graph_of
+from maxlab.graph.reading import graph_of
 from maxlab.lab.protocol.editor import TemplateEntry, TemplateList
 
 NAMES = (

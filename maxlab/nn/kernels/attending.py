@@ -7,6 +7,7 @@ from typing import TypedDict
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError, shown
 from maxlab.graph import TensorValue, ops
+from maxlab.graph.build import staged
 from maxlab.graph.operands import as_int
 from maxlab.nn.kernels.given import (
     CacheParams,
@@ -57,6 +58,7 @@ def mask_of(what: str, variant: str, window: int) -> Mask:
     return {"mask": mask, "window": max(window, 0)}
 
 
+@staged
 def flash_attention_ragged(
     kv_params: CacheParams,
     input: TensorValue,
@@ -103,6 +105,7 @@ def flash_attention_ragged(
     )
 
 
+@staged
 def cross_attention_ragged(
     kv_params: CacheParams,
     input: TensorValue,
@@ -152,6 +155,7 @@ def cross_attention_ragged(
     return ops.cache_attention(kv_collection.kv_blocks, *given, input, keys, scale=scale, **mask)
 
 
+@staged
 def flash_attention_ragged_gpu(
     q: TensorValue,
     k: TensorValue,
@@ -191,6 +195,7 @@ def flash_attention_ragged_gpu(
     return ops.ragged_attention(q, k, v, offsets, scale=scale, **mask)
 
 
+@staged
 def flash_attention_gpu(
     q: TensorValue,
     k: TensorValue,

@@ -9,7 +9,8 @@ from itertools import accumulate, pairwise
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError, shown
-from maxlab.graph import Dim, TensorValue, ops
+from maxlab.graph import Dim, StaticDim, TensorValue, ops
+from maxlab.graph.build import staged
 from maxlab.graph.operands import as_int
 from maxlab.nn.kernels.given import (
     CacheParams,
@@ -20,8 +21,10 @@ from maxlab.nn.kernels.given import (
     require_rank,
 )
 from maxlab.nn.norm import RMSNormV1
+from maxlab.nn.ranks import require_floats, require_integers
 
 
+@staged
 def fused_qk_ragged_rope(
     kv_params: CacheParams,
     input: TensorValue,
@@ -39,17 +42,22 @@ def fused_qk_ragged_rope(
     Token i of a sequence has the position ``cache_lengths + i``, unless ``position_ids`` say
     another one. It is computed in the dtype of ``freqs_cis``.
 
+    Where ``freqs_cis`` turns fewer dimensions than a head has, these are the last ones, as in
+    multi-head latent attention; the others stay as they are.
+
     Args:
         kv_params: The parameters of the cache.
-        input: The queries, [tokens, heads, head_dim].
+        input: The queries, [tokens, heads, head_dim]; or [tokens, heads, turned], the dimensions
+            alone that are turned.
         input_row_offsets: Where the rows of each sequence begin, uint32 [batch + 1].
         kv_collection: The cache.
-        freqs_cis: Cosine and sine of each pair, by position, [positions, head_dim].
+        freqs_cis: Cosine and sine of each pair, by position, [positions, turned], where an even
+            number of up to ``head_dim`` dimensions is turned.
         layer_idx: The layer, uint32 of rank 0.
         interleaved: Whether a pair are neighbours, or an element of the first half of a head and
             one of the second.
         position_ids: Positions of the tokens, integers [sections, tokens].
-        mrope_section: The pairs of each section, head_dim / 2 in all; needed for several.
+        mrope_section: The pairs of each section, turned / 2 in all; needed for several.
 
     Raises:
         ShapeError: ML659, other ranks or sizes (a ValueError).
@@ -59,13 +67,16 @@ def fused_qk_ragged_rope(
     """
     what = "fused_qk_ragged_rope"
     size = kv_params.head_dim
-    q = require_rank(what, "the input", input, 3)
+    q = require_floats(what, "the input", input, 3)
     table = require_rank(what, "freqs_cis", freqs_cis, 2)
-    if q.shape[2] != size or table.shape[1] != size or size % 2:
+    width = table.shape[1]
+    some = int(width) if isinstance(width, StaticDim) else 0
+    if not 0 < some <= size or some % 2 or q.shape[2] not in (size, some):
         raise ShapeError(
             "ML659",
             f"{what}: heads of {size} elements, queries {q.type}, freqs_cis {table.type}",
-            fix="pass queries [tokens, heads, head_dim] and freqs_cis [positions, head_dim]",
+            fix="pass queries [tokens, heads, head_dim] and freqs_cis [positions, head_dim], or "
+            "those of an even number of dimensions that are turned",
         )
     if not table.dtype.is_float():
         raise DTypeError(
@@ -83,7 +94,9 @@ def fused_qk_ragged_rope(
         turns = _sections(what, table, position_ids, mrope_section)
 
     def turned(x: TensorValue) -> TensorValue:
-        return _turned(ops.cast(x, table.dtype), turns, interleaved)
+        kept = int(x.shape[2]) - some
+        made = _turned(ops.cast(x[:, :, kept:], table.dtype), turns, interleaved)
+        return ops.concat([x[:, :, :kept], ops.cast(made, x.dtype)], 2) if kept else made
 
     _change(what, kv_params, kv_collection, input_row_offsets, layer_idx, rows, (turned,))
     return ops.cast(turned(q), q.dtype)
@@ -170,6 +183,7 @@ def _change(
         ops.cache_store(blocks, *given, flat, part=part)
 
 
+@staged
 def rms_norm_key_cache(
     kv_params: CacheParams,
     kv_collection: PagedCache,
@@ -233,6 +247,7 @@ def rms_norm_key_cache(
     _change(what, kv_params, kv_collection, input_row_offsets, layer_idx, rows, (normalised,))
 
 
+@staged
 def kv_cache_ragged_radd(
     kv_params: CacheParams,
     a: TensorValue,
@@ -275,8 +290,8 @@ def kv_cache_ragged_radd(
         )
     device, rows = blocks.device, more.shape[0]
     layer = ops.constant(as_int(what, layer_idx, "layer_idx"), DType.uint32, device)
-    offsets = require_rank(what, "input_row_offsets", input_row_offsets, 1)
-    place = moved(require_rank(what, "batch_offset", batch_offset, 0), device)
+    offsets = require_integers(what, "input_row_offsets", input_row_offsets, 1)
+    place = moved(require_integers(what, "batch_offset", batch_offset, 0), device)
     wide = ops.cast(offsets, DType.int64)
     start = ops.gather(wide, ops.cast(place, DType.int64), 0)
     # Sequences before have no rows then, and those behind begin where their rows of ``a`` do.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from maxlab.errors import ArgumentError, ShapeError, shown
 from maxlab.graph import BufferValue, TensorValue, TensorValueLike, ops
-from maxlab.graph.build import buffer, is_number, tensor
+from maxlab.graph.build import buffer, is_number, staged, tensor
 from maxlab.graph.value import HasBufferValue
 
 
+@staged
 def scatter_set_constant(
     data: BufferValue | HasBufferValue, indices: TensorValueLike, fill_val: float
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from maxlab.graph import TensorValue, TensorValueLike, ops
+from maxlab.graph.build import staged
 from maxlab.nn.kernels.given import require_rank
 
 
+@staged
 def swish_glu(a: TensorValueLike, b0: TensorValueLike, b1: TensorValueLike) -> TensorValue:
     """``silu(a @ b0.T) * (a @ b1.T)``, [rows, out].
 

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from maxlab.dtype import DType
 from maxlab.errors import DTypeError, ShapeError
-from maxlab.graph import BufferValue, DeviceRef, TensorValue, ops
-from maxlab.graph.build import tensor
+from maxlab.graph import BufferValue, TensorValue
+from maxlab.nn.ranks import moved, require_rank
 
 
 class CacheParams(Protocol):
@@ -58,23 +58,6 @@ class PagedCache(Protocol):
         ...
 
 
-def require_rank(what: str, name: str, x: Any, rank: int) -> TensorValue:
-    """``x``, a tensor of the graph of rank ``rank``.
-
-    Raises:
-        ArgumentTypeError: ML317, another value.
-        ShapeError: ML659 (a ValueError), another rank.
-    """
-    value: TensorValue = tensor(x, f"{what}: {name}")
-    if value.rank != rank:
-        raise ShapeError(
-            "ML659",
-            f"{what}: {name} must have rank {rank}, got {value.rank}: {value.type}",
-            fix=f"reshape it to rank {rank}",
-        )
-    return value
-
-
 def require_pages(what: str, params: CacheParams, cache: PagedCache) -> BufferValue:
     """The pages of ``cache``, which are those that ``params`` describe.
 
@@ -113,11 +96,6 @@ def numbers(
     offsets = require_rank(what, "input_row_offsets", row_offsets, 1)
     layer = require_rank(what, "layer_idx", layer_idx, 0)
     return offsets, cache.cache_lengths, cache.lookup_table, moved(layer, device)
-
-
-def moved(x: TensorValue, device: DeviceRef) -> TensorValue:
-    """``x`` on ``device``."""
-    return x if x.device == device else ops.transfer_to(x, device)
 
 
 __all__ = ["CacheParams", "PagedCache", "moved", "numbers", "require_pages", "require_rank"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from maxlab.dtype import DType
 from maxlab.errors import DTypeError, ShapeError
 from maxlab.graph import TensorValue, ops
+from maxlab.graph.build import staged
 from maxlab.nn.kernels.given import CacheParams, PagedCache, require_rank
 
 
+@staged
 def kv_cache_get_max_seq_len(kv_params: CacheParams, kv_collection: PagedCache) -> TensorValue:
     """The most new tokens of a sequence of the batch, uint32 [1], on the host.
 
@@ -23,6 +25,7 @@ def kv_cache_get_max_seq_len(kv_params: CacheParams, kv_collection: PagedCache) 
     return require_rank(what, "max_lengths", kv_collection.max_lengths, 2)[0, 0:1]
 
 
+@staged
 def merge_ragged_tensors(
     a: TensorValue, a_row_offsets: TensorValue, b: TensorValue, b_row_offsets: TensorValue
 ) -> tuple[TensorValue, TensorValue]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from maxlab.errors import ExecutionError, InputError, InsufficientBlocksError
 from maxlab.interfaces import ImageMetadata, RequestID, TextGenerationContext
@@ -60,6 +61,7 @@ class BlockManager:
         host: The pages on the host.
         claimed: The pages of each sequence.
         metrics: The counters.
+        prefix_key: What keys and values of a sequence depend on besides its tokens and images.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class BlockManager:
         self.claimed: dict[RequestID, Claimed] = {}
         self.metrics = KVCacheMetrics()
         self._checks = checks
+        self.prefix_key: Callable[[Any], str] = _model_name
 
     # ------------------------------------------------------------ sequences
     def claim(self, request_id: RequestID) -> None:
@@ -94,13 +97,17 @@ class BlockManager:
         """
         found = self.claimed.get(request_id)
         if found is None:
-            raise InputError(
-                "ML621",
-                f"the request {request_id} has no place in the cache",
-                why=[f"{len(self.claimed)} requests have one"],
-                fix="claim(request_id) before its pages are asked for, and release it once",
-            )
+            raise self.unknown(request_id)
         return found
+
+    def unknown(self, request_id: RequestID) -> InputError:
+        """The error of a sequence that was not claimed."""
+        return InputError(
+            "ML621",
+            f"the request {request_id} has no place in the cache",
+            why=[f"{len(self.claimed)} requests have one"],
+            fix="claim(request_id) before its pages are asked for, and release it once",
+        )
 
     def release(self, request_id: RequestID) -> None:
         """Gives all pages of a sequence back; prefixes that they keep may be found again.
@@ -201,7 +208,7 @@ class BlockManager:
         The last token that is to be computed is never among them: there must be one to compute.
         """
         found = _Hits()
-        if not self.shares:
+        if not self.shares or _tells_prompt(context):
             return found
         first = len(claimed.hashes)
         tokens = context.all_tokens[: context.active_idx - 1]
@@ -228,7 +235,7 @@ class BlockManager:
     def _parent(self, claimed: Claimed, context: TextGenerationContext) -> bytes:
         if claimed.hashes:
             return claimed.hashes[-1]
-        return hashing.root(getattr(context, "model_name", ""))
+        return hashing.root(self.prefix_key(context))
 
     def _has_room(self, claimed: Claimed, hits: _Hits, wanted: int) -> bool:
         """Whether enough pages are free for what `reserve` is about to take."""
@@ -371,6 +378,19 @@ def too_few(context: TextGenerationContext, pages: int, size: int, tokens: int) 
         f"the request {context.request_id} has {pages} pages of {size} tokens, and {tokens} tokens "
         "are to be in them",
         fix="alloc(context, num_steps) before each run, with the number of its steps",
+    )
+
+
+def _model_name(context: Any) -> str:
+    """The model or adapter that a sequence asks."""
+    found: str = getattr(context, "model_name", "")
+    return found
+
+
+def _tells_prompt(context: TextGenerationContext) -> bool:
+    """Whether log probabilities of the prompt are told, for which each token is computed."""
+    return bool(
+        context.log_probabilities and context.log_probabilities_echo and context.is_initial_prompt
     )
 
 

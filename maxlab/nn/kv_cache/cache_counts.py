@@ -50,6 +50,12 @@ class CacheCounts:
             return sum(one.blocks.pool.free_count for one in self._replicas)
 
     @property
+    def num_shared_blocks(self) -> int:
+        """The number of pages with several users."""
+        with self._lock:
+            return sum(one.blocks.pool.shared_count for one in self._replicas)
+
+    @property
     def free_blocks_pct(self) -> float:
         """The part of the pages without a user, in [0, 1]."""
         return self.num_free_blocks / self.total_num_pages

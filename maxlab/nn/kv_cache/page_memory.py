@@ -50,7 +50,9 @@ class PageMemory:
                 fix="leave poison at False",
             )
         shape = params.shape_per_block(num_layers)
-        self.blocks = [Tensor.zeros((count, *shape), params.dtype, one) for one in devices]
+        # Not filled: the host gives memory out when it is first written to, and a cache may be as
+        # large as all that is free. No kernel reads a token that is not there.
+        self.blocks = [Tensor(params.dtype, (count, *shape), one) for one in devices]
         self.host = [Tensor(params.dtype, (host_count, *shape), CPU()) for _ in devices]
         self.nbytes = math.prod(shape) * params.dtype.size_in_bytes * len(devices)
         self._poison = poison

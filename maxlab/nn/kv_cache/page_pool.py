@@ -17,6 +17,7 @@ class PagePool:
         users: The number of users of each page.
         hashes: The hash of the prefix that each page keeps; None where it keeps none.
         evicted: How often each page was evicted.
+        shared_count: The number of pages with several users.
 
     Example:
         >>> pool = PagePool(2)
@@ -33,6 +34,7 @@ class PagePool:
         self.users = [0] * count
         self.hashes: list[bytes | None] = [None] * count
         self.evicted = [0] * count
+        self.shared_count = 0
         self._by_hash: dict[bytes, int] = {}
         # Dicts as ordered sets: of the empty pages the last is taken, which is the most likely to
         # be in a processor's cache; of those that keep a prefix the first, which is the oldest.
@@ -79,11 +81,13 @@ class PagePool:
         """Adds a user to a page that keeps a prefix."""
         self._kept.pop(page, None)
         self.users[page] += 1
+        self.shared_count += self.users[page] == 2
 
     def give_back(self, page: int) -> bool:
         """Takes a user from a page; True when it is free and keeps no prefix, so is empty."""
         self.users[page] -= 1
         if self.users[page]:
+            self.shared_count -= self.users[page] == 1
             return False
         is_empty = self.hashes[page] is None
         (self._empty if is_empty else self._kept)[page] = None
@@ -125,6 +129,9 @@ class PagePool:
             for page, count in enumerate(users)
             if self.users[page] != count
         ]
+        shared = sum(count > 1 for count in self.users)
+        if self.shared_count != shared:
+            found.append(f"{self.shared_count} pages are counted as shared, and {shared} are")
         for page in range(self.count):
             places = (self.users[page] > 0) + (page in self._empty) + (page in self._kept)
             if places != 1:

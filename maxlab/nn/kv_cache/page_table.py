@@ -137,12 +137,12 @@ class PageTable(Tabular):
         counted = self.metrics
         told = [
             f"{counted.cache_tokens} of {counted.prompt_tokens} tokens of prompts were found",
-            f"{counted.evictions} pages were evicted, {counted.deduplicated} given back as doubles",
+            f"pages evicted: {counted.evictions}; given back as doubles: {counted.deduplicated}",
         ]
         if counted.d2h_blocks_copied or counted.h2d_blocks_copied:
             told.append(
-                f"{counted.d2h_blocks_copied} pages went to the host, "
-                f"{counted.h2d_blocks_copied} came back"
+                f"pages copied to the host: {counted.d2h_blocks_copied}; "
+                f"copied back: {counted.h2d_blocks_copied}"
             )
         return told
 
@@ -161,6 +161,9 @@ class PageTable(Tabular):
                 *self.notes(),
             ]
         )
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         """A picture of the pages, with the same in words."""

@@ -20,11 +20,12 @@ _LOOKS = {
     "kept": ("#4c78a8", "0.15", "4 2"),
     "empty": ("#888888", "0", "1 3"),
     "host": ("#b279a2", "0.25", "6 2"),
+    "poisoned": ("#d62728", "0.75", "5 1 1 1"),
 }
 """The colour, its opacity and the dashes of the border of each state: none differs by colour
 alone."""
 _STYLE = (
-    ".maxlab-pages{font-size:0.9em;max-width:860px;color:inherit}"
+    ".maxlab-pages{font-size:13px;line-height:1.45;max-width:860px;color:inherit}"
     ".maxlab-pages svg{max-width:100%;height:auto;vertical-align:middle}"
 )
 
@@ -93,7 +94,8 @@ def page(
     drawn = list(lines[:MOST_ROWS])
     height = max(len(drawn), 1) * _SIDE + 4
     shapes = "".join(_line(line, number * _SIDE + 2) for number, line in enumerate(drawn))
-    width = _NAMES + (MOST_PAGES + 2) * _SIDE
+    longest = max((len(line.pages) for line in drawn), default=0)
+    width = _NAMES + (longest if longest <= MOST_PAGES else MOST_PAGES + 2) * _SIDE
     more = len(lines) - len(drawn)
     folded = f"<div>… and {more} more requests</div>" if more else ""
     legend = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,10 @@ from maxlab.nn.kv_cache.values import PagedCacheInputSymbols
 
 if TYPE_CHECKING:
     from maxlab.engine import InferenceSession
+
+
+_NUMBER = fields.integer(1)
+"""The rule of a number of steps."""
 
 
 class PagedKVCacheManager(CacheCounts):
@@ -220,9 +224,10 @@ class PagedKVCacheManager(CacheCounts):
         Raises:
             InputError: ML621 (a ValueError), it was not claimed.
         """
-        if request_id not in self._replica_of:
-            self._replicas[0].blocks.of(request_id)  # raises
-        return self._replica_of[request_id]
+        found = self._replica_of.get(request_id)
+        if found is None:
+            raise self._replicas[0].blocks.unknown(request_id)
+        return found
 
     def get_or_recommend_replica(self, context: TextGenerationContext) -> int:
         """The number of the request's replica, or of the one with the fewest requests.
@@ -439,6 +444,19 @@ class PagedKVCacheManager(CacheCounts):
             for cache in self._replicas:
                 cache.blocks.forget_prefixes()
 
+    def key_prefixes_by(self, prefix_key: Callable[[TextGenerationContext], str]) -> None:
+        """Shares prefixes only among requests of one key; without this call it is the
+        ``model_name`` of a request. Prefixes that were found before are forgotten.
+
+        Args:
+            prefix_key: What keys and values of a request depend on besides its tokens and images,
+                such as the content of an adapter.
+        """
+        with self._lock:
+            for cache in self._replicas:
+                cache.blocks.prefix_key = prefix_key
+                cache.blocks.forget_prefixes()
+
     def input_symbols(self) -> list[PagedCacheInputSymbols]:
         """The types of what `get_runtime_inputs` returns, for the inputs of a graph."""
         own = self.params.copy_as_dp_1()
@@ -465,7 +483,7 @@ class PagedKVCacheManager(CacheCounts):
 
 
 def _steps(num_steps: int) -> None:
-    fields.integer(1)("num_steps", num_steps)
+    _NUMBER("num_steps", num_steps)
 
 
 __all__ = ["PagedKVCacheManager"]

@@ -190,6 +190,11 @@ def _yarn(said: _Described) -> RotaryEmbedding:
         deepseek = DeepseekYarnRopeScalingParams(
             factor, original, fast, slow, 1.0 if scale is None else scale, all_dim or 0.0
         )
+        _same_factor(
+            said,
+            formulas.yarn_factor(factor, deepseek.mscale)
+            / formulas.yarn_factor(factor, deepseek.mscale_all_dim),
+        )
         return DeepseekYarnRotaryEmbedding(**_deepseek_sizes(said), scaling_params=deepseek)
     params = YarnScalingParams(factor, fast, slow, original, said.scaling.get("truncate", True))
     made = YarnRotaryEmbedding(**said.sizes, scaling_params=params)

@@ -11,7 +11,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError, shown
 from maxlab.graph import DeviceRef, Dim, DimLike, TensorValue, TensorValueLike, ops
-from maxlab.nn.linear import check_size
+from maxlab.nn.dense import check_size
 from maxlab.nn.module import Module
 from maxlab.nn.rotary_embedding import frequencies as formulas
 from maxlab.nn.rotary_embedding.rotation import at_positions, rotated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -24,8 +25,17 @@ CHUNK_SIZE = 128
 """The array of tokens has a multiple of this length."""
 TOKEN = fields.integer(0, fields.INT32)
 """The rule of a token."""
+COUNT = fields.integer(0)
+"""The rule of a number of tokens or steps."""
+_LOG_PROBABILITIES = fields.optional(fields.instance(LogProbabilities))
 _ENDED_BY_TOKENS = (GenerationStatus.END_OF_SEQUENCE, GenerationStatus.MAXIMUM_LENGTH)
 _ENDPOINT = re.compile(r"ipc://.+|tcp://[^/:\s][^/\s]*:\d{1,5}")
+
+
+@cache
+def _largest(dtype: np.dtype[Any]) -> int:
+    """The largest token that an array of ``dtype`` holds."""
+    return int(np.iinfo(dtype).max)
 
 
 def _endpoint(name: str, value: Any) -> None:
@@ -59,8 +69,9 @@ class TextContext(
 
     Generation ends at a token of ``eos_token_ids`` or of the parameters' ``stop_token_ids``, at a
     sequence of ``eos_sequences``, and at ``max_length`` tokens or ``max_new_tokens`` new ones. The
-    token that ends it is not told, except at the longest length. ``ignore_eos`` passes over
-    ``eos_token_ids`` alone. Before ``min_new_tokens`` tokens only the longest length ends it.
+    token that ends it is not told, except at the longest length and after `tell_end`.
+    ``ignore_eos`` passes over ``eos_token_ids`` alone. Before ``min_new_tokens`` tokens only the
+    longest length ends it.
 
     Args:
         max_length: The largest number of tokens, the prompt's included.
@@ -286,7 +297,7 @@ class TextContext(
         Raises:
             InputTypeError, InputError: ``num_steps`` is no int, or negative.
         """
-        fields.integer(0)("num_steps", num_steps)
+        COUNT("num_steps", num_steps)
         ends = sorted(self.eos_token_ids | set(self.sampling_params.stop_token_ids or ()))
         rows = np.array([(0, token) for token in ends], np.int32).reshape(-1, 2)
         left = self.min_tokens - (self._end_idx - self._prompt_len)
@@ -301,7 +312,7 @@ class TextContext(
         Raises:
             InputTypeError, InputError: ``max_seq_len`` is no int, or negative.
         """
-        fields.integer(0)("max_seq_len", max_seq_len)
+        COUNT("max_seq_len", max_seq_len)
         return max(0, max_seq_len - self._end_idx)
 
     # ------------------------------------------------------------ what changes it
@@ -335,17 +346,28 @@ class TextContext(
         if self._end_idx >= self._limit():
             self.status = GenerationStatus.MAXIMUM_LENGTH
 
+    def ends_generation(self, token: int, count: int) -> bool:
+        """Whether a token ends the generation by itself, as the last of ``count`` generated ones.
+
+        Sequences of several tokens that end it too are not looked at.
+
+        Args:
+            token: The token.
+            count: The number of generated tokens, with this one.
+        """
+        if count <= self.min_tokens:
+            return False
+        params = self.sampling_params
+        if token in self.eos_token_ids and not (self.ignore_eos or params.ignore_eos):
+            return True
+        return token in (params.stop_token_ids or ())
+
     def _ends_at(self, token: int) -> bool:
         """Whether ``token``, the last one, ends the generation."""
         generated = self.generated_tokens
         if len(generated) <= self.min_tokens:
             return False
-        params = self.sampling_params
-        if token in self.eos_token_ids and not (self.ignore_eos or params.ignore_eos):
-            return True
-        if token in (params.stop_token_ids or ()):
-            return True
-        return any(
+        return self.ends_generation(token, len(generated)) or any(
             len(sequence) <= len(generated) and generated[-len(sequence) :].tolist() == sequence
             for sequence in self.eos_sequences
         )
@@ -353,17 +375,17 @@ class TextContext(
     def _check_token(self, token: object, log_probabilities: object = None) -> int:
         """The token as Python's int; raises for one that the context cannot take."""
         TOKEN("new_token", token)
-        fields.optional(fields.instance(LogProbabilities))("log_probabilities", log_probabilities)
-        number = int(token)  # type: ignore[call-overload]
-        if number > np.iinfo(self.tokens.dtype).max:
+        _LOG_PROBABILITIES("log_probabilities", log_probabilities)
+        number: int = int(token)  # type: ignore[call-overload]
+        if number > _largest(self.tokens.dtype):
             raise fields.out_of_range("new_token", token, f"a token of {self.tokens.dtype}")
-        if self.is_done:
+        if self.status.is_done:
             raise InputError(
                 "ML991",
                 f"the request {self.request_id} is done ({self.status.value}) and takes no token",
                 fix="ask is_done before each token",
             )
-        return int(number)
+        return number
 
     def update(self, new_token: int, log_probabilities: LogProbabilities | None = None) -> None:
         """Takes a token that was generated, and sees whether that was the end.
@@ -387,6 +409,18 @@ class TextContext(
         self._append(token, log_probabilities)
         if self._end_idx > computed:
             self._start_idx = computed
+
+    def tell_end(self, log_probabilities: LogProbabilities | None = None) -> None:
+        """Lets the token that ended the generation be told with the others, as one does whose text
+        begins before the text that ended it. Where no token has ended it, nothing changes.
+
+        Args:
+            log_probabilities: What is told with it.
+        """
+        if self.status is GenerationStatus.END_OF_SEQUENCE:
+            if log_probabilities is not None:
+                self._log_probabilities_data[self._end_idx - 1] = log_probabilities
+            self._completion_end_idx = self._end_idx
 
     def jump_ahead(self, new_token: int) -> None:
         """Takes a token that is computed together with those before it.

@@ -180,9 +180,8 @@ _FACTS = {
     SupportedEncoding.q4_k: _Facts(DType.uint8, DType.float32, QuantizationEncoding.Q4_K),
     SupportedEncoding.q5_k: _Facts(DType.uint8, DType.float32, QuantizationEncoding.Q5_K),
     SupportedEncoding.q6_k: _Facts(DType.uint8, DType.float32, QuantizationEncoding.Q6_K),
-    # No kernel computes with these two yet.
-    SupportedEncoding.float8_e4m3fn: _Facts(DType.float8_e4m3fn, DType.bfloat16, devices=()),
-    SupportedEncoding.gptq: _Facts(DType.uint8, DType.bfloat16, QuantizationEncoding.GPTQ, ()),
+    SupportedEncoding.float8_e4m3fn: _Facts(DType.float8_e4m3fn, DType.bfloat16),
+    SupportedEncoding.gptq: _Facts(DType.uint8, DType.bfloat16, QuantizationEncoding.GPTQ),
 }
 
 _SPELLINGS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,9 +22,10 @@ from maxlab.pipelines.lib.memory_estimation import (
     gpu_memory,
 )
 from maxlab.pipelines.lib.model_config import MAXModelConfig
-from maxlab.pipelines.lib.model_shape import shape_of
+from maxlab.pipelines.lib.model_shape import adapter_elements, shape_of
 
 if TYPE_CHECKING:
+    from maxlab.pipelines.lib.lora_config import LoRAConfig
     from maxlab.pipelines.lib.sampling import SamplingConfig
 
     class Pipeline(Protocol):
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
         def model_config(self) -> MAXModelConfig: ...
         @property
         def draft_model_config(self) -> MAXModelConfig | None: ...
+        @property
+        def lora_config(self) -> LoRAConfig | None: ...
         @property
         def sampling_config(self) -> SamplingConfig: ...
         def is_open(self, name: str) -> bool: ...
@@ -197,16 +201,23 @@ def _estimate(
     per_token = shape.layers * shape.cached * element
     if architecture is not None:
         fixed = int(_call(architecture, "estimate_activation_memory", 0, pipeline, config))
-        most = int(architecture.pipeline_model.calculate_max_seq_len(pipeline, config))
+        asked = pipeline
+        if model is pipeline.draft_model_config:  # it proposes nothing behind longer texts
+            asked = copy.copy(pipeline)
+            vars(asked)["max_length"] = None
+        most = int(architecture.pipeline_model.calculate_max_seq_len(asked, config))
         per_token = _cache_of_token(architecture, model, config, encoding, per_token)
     chunk = pipeline.prefill_chunk_size if pipeline.enable_chunked_prefill else None
     logits = shape.vocab * 4
+    lora, slots = pipeline.lora_config, 0
+    if lora is not None and model is not pipeline.draft_model_config:
+        slots = lora.max_num_loras * lora.max_lora_rank * adapter_elements(config) * element
     echo = logits if pipeline.enable_echo else 0  # the probabilities of every token of a prompt
     return MemoryEstimate(
         device=name,
         free=free,
         budget=int(free * cache.device_memory_utilization * share),
-        weights=_weights(model),
+        weights=_weights(model) + slots,
         fixed_activations=fixed,
         # An architecture that tells its activations tells all of them.
         per_active_token=0 if fixed else shape.widest * element + echo,

@@ -24,21 +24,14 @@ class LoRAConfig(MAXConfig):
 
     section: ClassVar[str] = "lora_config"
 
-    enable_lora: bool = setting(
-        switch(), False, "Whether requests may ask for an adapter.", is_read=False
-    )
+    enable_lora: bool = setting(switch(), False, "Whether requests may ask for an adapter.")
     lora_paths: list[str] = setting(
         several(text(filled=True), hint='write a list, also for one: ["path"]'),
         help="Adapters that are loaded at the start: a path, or NAME=PATH.",
         factory=list,
-        is_read=False,
     )
-    max_lora_rank: int = setting(
-        whole(1), 16, "The largest rank that an adapter may have.", is_read=False
-    )
-    max_num_loras: int = setting(
-        whole(1), 1, "How many adapters may be active in a batch.", is_read=False
-    )
+    max_lora_rank: int = setting(whole(1), 16, "The largest rank that an adapter may have.")
+    max_num_loras: int = setting(whole(1), 1, "How many adapters may be active in a batch.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -92,7 +92,7 @@ class MemoryEstimate(Tabular):
         device: The name of the devices.
         free: Bytes of them that are free.
         budget: Bytes of those that the pipeline may take.
-        weights: Bytes of the weights.
+        weights: Bytes of the weights, and of the slots for adapters (LoRA).
         fixed_activations: Bytes of activations that do not depend on the batch.
         per_active_token: Bytes of activations of each token of a step.
         per_sequence: Bytes of each sequence's logits.

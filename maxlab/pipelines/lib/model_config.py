@@ -113,7 +113,8 @@ class MAXModelConfig(MAXConfig):
     rope_type: RopeType | None = setting(
         maybe(member(RopeType)),
         None,
-        "How rotary embeddings pair numbers; as the architecture says where none is given.",
+        "How rotary embeddings pair numbers, normal or neox; as the architecture and the format of "
+        "the files say where none is given.",
         is_read=False,
     )
     use_subgraphs: bool = setting(

@@ -16,7 +16,6 @@ from maxlab.errors import (
     shown,
 )
 from maxlab.interfaces import SamplingParamsGenerationConfigDefaults
-from maxlab.interfaces.needing import needed_by
 from maxlab.pipelines.lib.config_enums import RepoType
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo, try_to_load_from_cache
 from maxlab.pipelines.lib.hf_utils.cache import snapshot_of
@@ -36,9 +35,9 @@ _DEFAULTS = (
 
 
 def _transformers() -> Any:
-    with needed_by("the configuration of a model", "transformers"):
-        import transformers
-    return transformers
+    from maxlab.pipelines.lib.tokenizer import packages
+
+    return packages.transformers("the configuration of a model")
 
 
 def missing_devices(specs: Sequence[DeviceSpec]) -> DeviceError:

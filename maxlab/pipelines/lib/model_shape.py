@@ -86,6 +86,24 @@ def shape_of(config: Any, *, is_registered: bool = False) -> ModelShape:
     )
 
 
+def adapter_elements(config: Any) -> int:
+    """The elements of the matrices of an adapter (LoRA) of the rank 1 that changes all projections
+    of attention and of the perceptron, in all layers; 0 where sizes are missing.
+
+    Args:
+        config: The configuration of Hugging Face.
+    """
+    inner = config.get_text_config() if hasattr(config, "get_text_config") else config
+    hidden, heads, layers = (
+        _size(inner, which, may_lack=True) for which in ("hidden", "heads", "layers")
+    )
+    head = _optional(inner, "head_dim") or hidden // max(heads, 1)
+    kv_heads = _optional(inner, "num_key_value_heads") or heads
+    between = _optional(inner, "intermediate_size", "n_inner", "ffn_dim", "d_ff") or 4 * hidden
+    attention = 2 * (hidden + heads * head) + 2 * (hidden + kv_heads * head)
+    return layers * (attention + 3 * (hidden + between))
+
+
 def _optional(config: Any, *names: str) -> int | None:
     """The first of these sizes that a configuration has."""
     for name in names:
@@ -116,4 +134,4 @@ def _size(config: Any, which: str, *, may_lack: bool) -> int:
     return found
 
 
-__all__ = ["ModelShape", "shape_of"]
+__all__ = ["ModelShape", "adapter_elements", "shape_of"]

@@ -154,7 +154,8 @@ class PipelineConfig(MAXConfig):
     enable_in_flight_batching: bool = setting(
         switch(),
         False,
-        "Whether prompts and next tokens share a batch.",
+        "Whether prompts and next tokens share a batch: a small part of a prompt at a time, so "
+        "that no answer pauses for it.",
         is_read=False,
     )
     max_num_steps: int = setting(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from maxlab.errors import InputError, UnsupportedError
+from maxlab.errors import InputError
 from maxlab.graph.weights import WeightsFormat
 from maxlab.interfaces import Pipeline, PipelineTask, PipelineTokenizer, fields
 from maxlab.markup import table
@@ -20,7 +20,7 @@ from maxlab.pipelines.lib.architecture import (
 )
 from maxlab.pipelines.lib.architectures import use_registry
 from maxlab.pipelines.lib.config_enums import RepoType
-from maxlab.pipelines.lib.config_resolving import set_required
+from maxlab.pipelines.lib.config_resolving import architecture_of, set_required
 from maxlab.pipelines.lib.custom_architectures import custom_architectures
 from maxlab.pipelines.lib.interfaces import PipelineModel
 from maxlab.pipelines.lib.model_files import config_of
@@ -40,16 +40,15 @@ _HEAD = ("architecture", "task", "encodings", "files", "model", "examples")
 
 
 def get_pipeline_for_task(
-    task: PipelineTask, pipeline_config: PipelineConfig
+    task: PipelineTask, pipeline_config: PipelineConfig | None
 ) -> type[Pipeline[Any, Any]]:
     """The class of pipelines for a task.
 
     Args:
         task: The task.
-        pipeline_config: The configuration; with a draft model, text is generated speculatively.
+        pipeline_config: The configuration; text with a draft model is generated speculatively.
 
     Raises:
-        UnsupportedError: ML173 (a NotImplementedError), this version has no pipeline for it.
         InputTypeError: ML980, ``task`` is no `PipelineTask`.
 
     Example:
@@ -62,13 +61,23 @@ def get_pipeline_for_task(
         from maxlab.pipelines.lib.embeddings_pipeline import EmbeddingsPipeline
 
         return EmbeddingsPipeline
-    raise UnsupportedError(
-        "ML173",
-        f"this version has no pipeline for {task.value}",
-        why=[f"there is one for {PipelineTask.EMBEDDINGS_GENERATION.value}"],
-        fix="execute the model yourself: prepare_initial_token_inputs and execute of its "
-        "PipelineModel",
-    )
+    if task is PipelineTask.TEXT_GENERATION:
+        if pipeline_config is not None and pipeline_config.draft_model_config is not None:
+            from maxlab.pipelines.lib.speculative_decoding import (
+                SpeculativeDecodingTextGenerationPipeline,
+            )
+
+            return SpeculativeDecodingTextGenerationPipeline
+        from maxlab.pipelines.lib.pipeline_variants import TextGenerationPipeline
+
+        return TextGenerationPipeline
+    if task is PipelineTask.SPEECH_TOKEN_GENERATION:
+        from maxlab.pipelines.lib.speech_token_pipeline import SpeechTokenGenerationPipeline
+
+        return SpeechTokenGenerationPipeline
+    from maxlab.pipelines.lib.audio_generator_pipeline import AudioGeneratorPipeline
+
+    return AudioGeneratorPipeline
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,8 @@ class PipelineFactory:
         eos_token_id: The token that ends a sequence; None for embeddings.
         weight_adapters: Functions that convert the weights of other formats.
         tokenizer: The tokenizer.
+        draft_architecture: The architecture of the draft model; None without one. Where the
+            process has none that fits, it is registered there.
     """
 
     pipeline: Callable[..., PipelineTypes]
@@ -93,9 +104,14 @@ class PipelineFactory:
     eos_token_id: int | None
     weight_adapters: dict[WeightsFormat, WeightsAdapter]
     tokenizer: PipelineTokenizer[Any, Any, Any]
+    draft_architecture: SupportedArchitecture | None = None
 
     def __call__(self) -> PipelineTypes:
         """The pipeline, its model compiled and its weights loaded."""
+        draft = self.pipeline_config.draft_model_config
+        if draft is not None and self.draft_architecture is not None:
+            if architecture_of(draft) is None:
+                PIPELINE_REGISTRY.register(self.draft_architecture)
         return self.pipeline(
             pipeline_config=self.pipeline_config,
             pipeline_model=self.pipeline_model,
@@ -296,7 +312,6 @@ class PipelineRegistry:
         Raises:
             InputError: ML172, no architecture fits; ML174, the architecture has another task;
                 ML179, a required argument is no setting (each a ValueError).
-            UnsupportedError: ML173, this version has no pipeline for the task.
         """
         architecture = self._architecture(pipeline_config, override_architecture)
         fields.instance(PipelineTask)("task", task)
@@ -310,6 +325,7 @@ class PipelineRegistry:
         pipeline = get_pipeline_for_task(task, pipeline_config)
         self._prepare(pipeline_config, architecture)
         tokenizer = self._tokenizer(pipeline_config, architecture)
+        draft = pipeline_config.draft_model_config
         factory = PipelineFactory(
             pipeline,
             pipeline_config,
@@ -318,6 +334,7 @@ class PipelineRegistry:
             None if task is PipelineTask.EMBEDDINGS_GENERATION else tokenizer.eos,
             architecture.weight_adapters,
             tokenizer,
+            None if draft is None else self.retrieve_architecture(draft.huggingface_model_repo),
         )
         return tokenizer, factory
 
@@ -336,7 +353,8 @@ class PipelineRegistry:
                 says.
 
         Raises:
-            InputError, UnsupportedError: As by `retrieve_factory`.
+            InputError: As by `retrieve_factory`.
+            UnsupportedError: As by the pipeline, such as for a setting that it does not read.
         """
         tokenizer, factory = self.retrieve_factory(pipeline_config, task, override_architecture)
         return tokenizer, factory()

@@ -71,7 +71,7 @@ BUGS = [
         _chain,
         TWO,
         ((9, 17), (9, 17)),
-        (("j < hi;", "j < hi - hi % 8;"),),
+        (("l < hi - h0;", "l < (hi - h0) / 2;"),),
         "sub",
     ),
     Bug(
@@ -79,7 +79,7 @@ BUGS = [
         lambda x, y: ops.exp(ops.transpose(x, 0, 1)) + y,
         (("n", 17), (17, "n")),
         ((9, 17), (17, 9)),
-        (("* 17", "* 16"),),
+        (("* 17", "* 16"),) * 2,
         "exp",
     ),
     Bug(
@@ -164,8 +164,24 @@ BUGS = [
         _norm,
         (("n", 33),),
         ((9, 33),),
-        (("v4 = mx_sqrt", "v4 = 1.0005f * mx_sqrt"),) * 2,
+        (("v4 = mx_sqrt", "v4 = 1.0005f * mx_sqrt"),) * 4,
         "sqrt",
+    ),
+    Bug(
+        "one vector of four",
+        lambda x: ops.sum(ops.abs(x * 2.0 + 1.0), axis=1),
+        ((3, 1024),),
+        ((3, 1024),),
+        (("v0 * 2.0f", "v0 * 2.1f"),),
+        "mul",
+    ),
+    Bug(
+        "a row of four read twice",
+        _sums,
+        (("n", 24),),
+        ((9, 24),),
+        (("k = k0 + 2;", "k = k0 + 1;"),),
+        "abs",
     ),
     Bug(
         "only one warp of a block summed",

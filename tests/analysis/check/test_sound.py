@@ -93,7 +93,7 @@ def test_the_worst_comes_first_and_the_table_says_so() -> None:
     "options",
     [
         Options(fuse=False),
-        Options(fast_math=True),
+        Options(accuracy="fast"),
         Options(apart=frozenset({"n2"})),
         Options(keep=frozenset({"n1", "n2"})),
     ],

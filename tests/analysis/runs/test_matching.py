@@ -140,7 +140,7 @@ def test_kernels_with_no_op_are_matched_by_name() -> None:
 def test_every_kernel_stands_in_one_match() -> None:
     graph = layered(4, softmax_after=1)
     model = loaded(graph)
-    for options in (Options(fuse=False), Options(fast_math=True)):
+    for options in (Options(fuse=False), Options(accuracy="fast")):
         other = model.reload(options=options)
         before = list(model.kernels.values())
         after = list(other.kernels.values())

@@ -149,8 +149,8 @@ def compile_for_fake(sources: Sequence[Any], arch: str, *, flags: Any = None) ->
     from maxlab.toolchain.cuda import CudaUnit, ResourceUsage
     from maxlab.toolchain.simkernels import SimSource, compile_sim_kernels
 
-    fast = flags is not None and flags.fast_math
-    wanted = [SimSource(s.name, s.text, tuple(s.headers), fast) for s in sources]
+    accuracy: Any = "default" if flags is None else flags.accuracy
+    wanted = [SimSource(s.name, s.text, tuple(s.headers), accuracy) for s in sources]
     units = []
     for kernel in compile_sim_kernels(wanted):
         image = f"FAKECUDA\n{kernel.runtime.path}\n{kernel.path}\n".encode()

@@ -104,7 +104,7 @@ status = main(["run", sys.argv[1] + "/a.mlmodel", "--input", sys.argv[1] + "/x.n
 known = [name for name in sys.modules if name.startswith("maxlab.")]
 assert "maxlab.engine.model" in known
 heavy = [name for name in known if name.startswith(("maxlab.graph", "maxlab.compiler.passes"))]
-assert not heavy and "maxlab.opset.table" not in known, heavy
+assert not heavy and "maxlab.opset.core" not in known, heavy
 sys.exit(status)
 """
     done = subprocess.run(
@@ -194,7 +194,7 @@ def test_weights_that_are_in_no_file_are_kept_inside(tmp_path: Path) -> None:
 
 def test_options_are_kept(tmp_path: Path) -> None:
     graph = scores_graph()
-    options = Options(fuse=False, fast_math=True)
+    options = Options(fuse=False, accuracy="fast")
     model = engine.InferenceSession().load(
         graph, weights_registry=scores_weights(), options=options
     )

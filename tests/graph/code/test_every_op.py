@@ -17,11 +17,13 @@ BY_OP = {name: list(cases) for name, cases in groupby(CASES, key=lambda case: ca
 ELSEWHERE = frozenset(
     {
         "mo.allgather", "mo.allreduce.sum", "mo.buffer.create", "mo.buffer.load",
-        "mo.buffer.load_slice", "mo.buffer.store", "mo.buffer.store_slice", "mo.cache.attention",
+        "mo.buffer.load_slice", "mo.buffer.store", "mo.buffer.store_slice", "mo.cache.add_lora",
+        "mo.cache.attention",
         "mo.cache.load", "mo.cache.store", "mo.call", "mo.chain",
         "mo.cond", "mo.constant", "mo.constant.external", "mo.custom", "mo.custom.inplace",
-        "mo.host", "mo.iota", "mo.output", "mo.print", "mo.recip", "mo.transfer", "mo.watch",
-        "mo.while",
+        "mo.host", "mo.iota", "mo.latent.attention", "mo.latent.chunk", "mo.latent.expand",
+        "mo.latent.load", "mo.output", "mo.print", "mo.recip", "mo.sample.count",
+        "mo.sample.penalise", "mo.transfer", "mo.watch", "mo.while",
     }
 )  # fmt: skip
 """Operations without samples: `test_whole_graphs` has each of them."""

@@ -32,6 +32,8 @@ from maxlab.graph import (
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.ir import Constant
 from maxlab.opset import OPSET
+from maxlab.pipelines.lib.sampling import SamplingConfig
+from maxlab.pipelines.lib.sampling.sampling import token_sampler
 from tests.custom.test_opaque import KERNELS as HANDLES
 from tests.graph.code.rebuilt import built, rebuilt, require_formatted, same
 from tests.graph.code.test_every_op import ELSEWHERE
@@ -123,17 +125,52 @@ def pages() -> Graph:
         TensorType(F32, ["rows", 64]),
         TensorType(F32, [4]),
         TensorType(u32, ["ends"]),
+        TensorType(F32, [9, 48, 4]),
+        TensorType(DType.int32, ["groups"]),
+        TensorType(u32, ["groups"]),
+        TensorType(u32, ["bounds"]),
     ]
     with Graph("pages", input_types=types) as graph:
         cache, *given = graph.inputs
-        first, lengths, table, layer, x, sinks, ends = (v.tensor for v in given)
+        first, lengths, table, layer, x, sinks, ends, b, *groups = (v.tensor for v in given)
         at = first, lengths, table, layer
         ops.cache_store(cache.buffer, *at, x, part=0, parts=2, column=32)
         q = x[:, :32].reshape([-1, 4, 8])
         y = ops.cache_attention(cache.buffer, *at, q, scale=0.25)
         z = ops.cache_attention(cache.buffer, *at, q, ends, sinks, mask="chunk", window=5)
         k = ops.cache_load(cache.buffer, *at, "rows", part=1)
-        graph.output(y, z, k)
+        ops.cache_add_lora(cache.buffer, *at, x, b, *groups, part=0, parts=2, column=8)
+        graph.output(y, z, k, ops.lora_product(x, b, *groups, cut="columns", column=4, row=2))
+    return graph
+
+
+@made
+def sampler() -> Graph:
+    return token_sampler(SamplingConfig(do_penalties=True, enable_min_tokens=True), HOST)
+
+
+@made
+def latent_vectors() -> Graph:
+    u32 = DType.uint32
+    types = [
+        BufferType(F32, ["pages", 1, 3, 16, 1, 12]),
+        *(TensorType(u32, shape) for shape in (["ends"], ["batch"], ["batch", "most"], [])),
+        TensorType(F32, ["rows", 4, 10]),
+        TensorType(F32, [48, 8]),
+        TensorType(DType.int64, []),
+    ]
+    with Graph("latent", input_types=types) as graph:
+        cache, *given = graph.inputs
+        first, lengths, table, layer, q, weight, count = (v.tensor for v in given)
+        at = cache.buffer, first, lengths, table, layer
+        both = ops.latent_expand(*at, count, weight, 32).reshape([32, 4, 12])
+        y, state = ops.latent_chunk(*at, q, both, both, first, lengths, rope=4, size=6, column=6)
+        more = ops.latent_chunk(
+            *at, q, both, both, first, lengths, y, state, rope=4, size=6, mask="null", scale=0.5
+        )
+        inside = ops.pad(q, [0, 0, 0, 0, 0, 2])
+        z = ops.latent_attention(*at, inside, size=8, scale=0.25)
+        graph.output(*more, z, ops.latent_load(*at, count, 32, 8))
     return graph
 
 

@@ -416,6 +416,7 @@ SEEDS = [
     *(_entry(entry, name) for entry, name in (
         ("an index", "freed"), ("imported", "nested"), ("imported", "dispatch"),
         ("imported", "rank 0"),
+        ("imported", "zero"), ("a device", "halves of a byte"),
         ("a dtype", "gradient"), ("input", "dispatch"), ("input of any size", "uninitialized"))),
     *(_module(name, "ones") for name in (
         "integers by zero", "writes to its input", "a size of values", "the module itself",

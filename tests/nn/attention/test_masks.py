@@ -10,6 +10,7 @@ import pytest
 
 from maxlab.errors import MaxlabError
 from maxlab.nn.attention import (
+    AttentionMask,
     AttentionMaskVariant,
     MHAMaskConfig,
     MHAMaskVariant,
@@ -44,6 +45,7 @@ def test_every_variant_for_every_pair_of_positions() -> None:
     ):
         size = window if variant in WINDOWED else -1
         found = attention_mask(variant, queries, cached=cached, local_window_size=size)
+        assert isinstance(found, AttentionMask)
         assert found.allowed.shape == (queries, cached + queries)
         assert found.allowed.dtype == np.bool_
         for row, key in np.ndindex(*found.allowed.shape):

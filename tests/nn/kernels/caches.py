@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ class Params:
     n_kv_heads_per_device: int = 2
     head_dim: int = 8
     page_size: int | None = 4
+    is_mla: bool = False
 
 
 @dataclass
@@ -66,11 +67,11 @@ class Cache:
         self.table = np.full((len(cached), most), count, np.uint32)
         for seq, pages in enumerate(needed):
             self.table[seq, :pages] = [order.pop() for _ in range(pages)]
-        heads, dim = params.n_kv_heads_per_device, params.head_dim
-        self.blocks = np.full((count, 2, layers, page, heads, dim), np.nan, kind)
+        heads, dim, parts = params.n_kv_heads_per_device, params.head_dim, 2 - params.is_mla
+        self.blocks = np.full((count, parts, layers, page, heads, dim), np.nan, kind)
         for seq, length in enumerate(cached):
             for position in range(length):
-                made = rng.standard_normal((2, layers, heads, dim)).astype(kind)
+                made = rng.standard_normal((parts, layers, heads, dim)).astype(kind)
                 self.blocks[self.table[seq, position // page], :, :, position % page] = made
 
     @property
@@ -155,7 +156,12 @@ Body = Callable[[Values, TensorValue, TensorValue, list[TensorValue]], Sequence[
 
 
 def run(
-    cache: Cache, place: DeviceRef, layer: int, arrays: Sequence[Array], body: Body
+    cache: Cache,
+    place: DeviceRef,
+    layer: int,
+    arrays: Sequence[Array],
+    body: Body,
+    weights: Mapping[str, Any] | None = None,
 ) -> list[Array]:
     """The results of ``body`` of the cache, the offsets, the layer and ``arrays``; the pages of
     ``cachex"""
@@ -173,7 +179,7 @@ def run(
     longest = int(new.max(initial=0))
     limits = np.array([[longest, min(longest + int(cache.lengths.max(initial=0)), 2**32 - 1)]])
     blocks_there = at(cache.blocks, place)
-    found = session(place).load(graph)(
+    found = session(place).load(graph, weights_registry=weights or {})(
         blocks_there, at(cache.lengths, place), at(cache.table, place),
         limits.astype(np.uint32), at(cache.offsets, place), np.array(layer, np.uint32),
         *(at(array, place) for array in arrays),

@@ -99,6 +99,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     ({**YARN, "attention_factor": "3"}, {}, "ML689"),
     ({**YARN, "mscale": 2.0, "mscale_all_dim": 1.0}, {}, "ML689"),
     ({**YARN, "truncate": False}, {"qk_rope_head_dim": 8}, "ML689"),
+    ({**YARN, "attention_factor": 3.0}, {"qk_rope_head_dim": 8}, "ML689"),
     (YARN, {"qk_rope_head_dim": "8"}, "ML689"),
     (YARN, {"qk_rope_head_dim": 8, "qk_nope_head_dim": "8"}, "ML689"),
     ({**LONG, "factor": 1.01}, {}, "ML689"),

@@ -332,6 +332,7 @@ def test_many_pairs_are_thinned_out_in_displays_alone() -> None:
 def test_it_is_a_layer_without_weights() -> None:
     layer = rope.RotaryEmbedding(8, 2, 1e4, 6, interleaved=False)
     assert layer.state_dict() == {}
+    assert isinstance(layer.frequencies, rope.Frequencies)
     assert repr(layer) == (
         "RotaryEmbedding(head_dim=4, n_heads=2, theta=10000, max_seq_len=6, interleaved=False)"
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from maxlab.pipelines.lib.architectures import registry, use_registry
 from maxlab.pipelines.lib.pipeline_config import PipelineConfig
 from tests.pipelines.config import folders
 
@@ -13,6 +16,15 @@ def _silent_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in PipelineConfig._places().values():
         if place.setting.env:
             monkeypatch.delenv(place.setting.env, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_architectures() -> Iterator[None]:
+    """Asks no registry, whatever the tests before have registered."""
+    before = registry()
+    use_registry(None)
+    yield
+    use_registry(before)
 
 
 @pytest.fixture(scope="session")

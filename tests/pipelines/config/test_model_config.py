@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from maxlab.interfaces import (
     SamplingParamsInput,
 )
 from maxlab.nn.kv_cache import KVCacheStrategy
+from maxlab.pipelines.lib import config_enums
 from maxlab.pipelines.lib.config import MAXModelConfig, PipelineConfig, SamplingConfig
 from maxlab.pipelines.lib.config_enums import SupportedEncoding
 from maxlab.pipelines.lib.model_encoding import gptq_config
@@ -127,7 +129,10 @@ def test_weight_paths_of_two_repositories_are_refused() -> None:
         split_weight_paths("", [Path("a/b/x.gguf"), Path("c/d/y.gguf")])
 
 
-def test_the_devices_must_run_the_encoding(tmp_path: Path) -> None:
+def test_the_devices_must_run_the_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    float8 = SupportedEncoding.float8_e4m3fn
+    facts = replace(config_enums._FACTS[float8], devices=())
+    monkeypatch.setitem(config_enums._FACTS, float8, facts)
     path = folders.model(tmp_path / "m", kind="F8")
     with pytest.raises(InputError, match="float8_e4m3fn"):
         PipelineConfig(model_path=path)

@@ -55,8 +55,8 @@ def test_roles() -> None:
         ("q4_k", DType.uint8, DType.float32, QuantizationEncoding.Q4_K, BOTH),
         ("q5_k", DType.uint8, DType.float32, QuantizationEncoding.Q5_K, BOTH),
         ("q6_k", DType.uint8, DType.float32, QuantizationEncoding.Q6_K, BOTH),
-        ("float8_e4m3fn", DType.float8_e4m3fn, DType.bfloat16, None, ()),
-        ("gptq", DType.uint8, DType.bfloat16, QuantizationEncoding.GPTQ, ()),
+        ("float8_e4m3fn", DType.float8_e4m3fn, DType.bfloat16, None, BOTH),
+        ("gptq", DType.uint8, DType.bfloat16, QuantizationEncoding.GPTQ, BOTH),
     ],
 )
 def test_facts_of_an_encoding(

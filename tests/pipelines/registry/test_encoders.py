@@ -40,6 +40,8 @@ TEXTS = [
     "the",
 ]
 
+KINDS = ["BertModel", "BertForMaskedLM", "MPNetModel", "MPNetForMaskedLM"]
+
 
 @pytest.fixture(autouse=True)
 def known(registry: PipelineRegistry) -> None:
@@ -71,7 +73,7 @@ def expected(model: Any, folder: Path, text: str) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize(("pooled", "most"), [(True, 5), (False, 2)])
-@pytest.mark.parametrize("kind", ["BertModel", "MPNetModel"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_embeddings_are_those_of_transformers(
     kind: str, pooled: bool, most: int, tmp_path: Path, registry: PipelineRegistry
 ) -> None:

@@ -25,16 +25,20 @@ from maxlab.interfaces import (
     TextGenerationRequest,
 )
 from maxlab.pipelines.lib import registry as registry_module
+from maxlab.pipelines.lib.audio_generator_pipeline import AudioGeneratorPipeline
 from maxlab.pipelines.lib.config import PipelineConfig
 from maxlab.pipelines.lib.config_enums import RepoType, SupportedEncoding
 from maxlab.pipelines.lib.embeddings_pipeline import EmbeddingsPipeline
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo
+from maxlab.pipelines.lib.pipeline_variants import TextGenerationPipeline
 from maxlab.pipelines.lib.registry import (
     PIPELINE_REGISTRY,
     PipelineRegistry,
     SupportedArchitecture,
     get_pipeline_for_task,
 )
+from maxlab.pipelines.lib.speculative_decoding import SpeculativeDecodingTextGenerationPipeline
+from maxlab.pipelines.lib.speech_token_pipeline import SpeechTokenGenerationPipeline
 from tests.pipelines.tiny.bag_of_words import ARCHITECTURES
 from tests.pipelines.tiny.models import CUSTOM, SIZES, WORDS, bag_of_words_folder
 
@@ -232,16 +236,17 @@ def test_the_error_for_an_unknown_architecture_tells_the_known_ones(
 
 
 # ---------------------------------------------------------------- tasks
-@pytest.mark.parametrize("task", PipelineTask)
-def test_a_task_has_a_pipeline_or_says_so(task: PipelineTask) -> None:
-    config: Any = None
-    if task is EMBEDDINGS:
-        assert get_pipeline_for_task(task, config) is EmbeddingsPipeline
-        return
-    with pytest.raises(UnsupportedError) as caught:
-        get_pipeline_for_task(task, config)
-    assert caught.value.code == "ML173"
-    assert task.value in caught.value.what
+def test_each_task_has_a_pipeline() -> None:
+    found = {task: get_pipeline_for_task(task, None) for task in PipelineTask}
+    assert found == {
+        PipelineTask.EMBEDDINGS_GENERATION: EmbeddingsPipeline,
+        PipelineTask.TEXT_GENERATION: TextGenerationPipeline,
+        PipelineTask.SPEECH_TOKEN_GENERATION: SpeechTokenGenerationPipeline,
+        PipelineTask.AUDIO_GENERATION: AudioGeneratorPipeline,
+    }
+    config: Any = SimpleNamespace(draft_model_config=object())
+    speculative: Any = get_pipeline_for_task(PipelineTask.TEXT_GENERATION, config)
+    assert speculative is SpeculativeDecodingTextGenerationPipeline
 
 
 def test_a_task_by_its_value_is_refused() -> None:
@@ -344,7 +349,7 @@ def test_a_model_does_not_depend_on_the_working_directory(
     ("settings", "code"),
     [
         ({"data_parallel_degree": 2}, "ML127"),
-        ({"enable_lora": True}, "ML127"),
+        ({"enable_lora": True}, "ML169"),
         ({"enable_prefix_caching": True}, "ML127"),
     ],
 )

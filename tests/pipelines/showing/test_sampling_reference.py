@@ -19,6 +19,7 @@ from maxlab.pipelines.lib.sampling_reference import (
     entropy_of,
     next_distribution,
 )
+from tests.chance import fits
 
 VOCABULARY = 50
 PROMPT, GENERATED = [3, 3, 7, 20], [7, 9, 9, 9, 41]
@@ -153,11 +154,6 @@ def test_what_holds_of_every_distribution(
 
 
 # ---------------------------------------------------------------- draws
-def upper_bound(freedom: int) -> float:
-    """What chi-square stays below in all but one of ten thousand cases (Wilson and Hilferty)."""
-    return float(freedom * (1 - 2 / (9 * freedom) + 3.72 * math.sqrt(2 / (9 * freedom))) ** 3)
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"top_k": 8, "top_p": 0.9, "min_p": 0.03, "temperature": 1.4}], ids=str
 )
@@ -170,15 +166,7 @@ def test_draws_are_distributed_as_told(options: dict[str, Any], how: str) -> Non
     else:
         # Sequential seeds stand for sequential places: the key is their sum.
         drawn = np.concatenate([found.draw(1234 + place) for place in range(count)])
-    times = np.bincount(drawn, minlength=20)
-    kept = found.after > 0
-    assert times[~kept].sum() == 0
-    common = found.after * count >= 5
-    expected = np.append(found.after[common], found.after[~common].sum()) * count
-    seen = np.append(times[common], times[~common].sum())
-    some = expected > 0
-    distance = float(((seen - expected)[some] ** 2 / expected[some]).sum())
-    assert distance < upper_bound(int(some.sum()) - 1)
+    assert fits(drawn, found.after)
 
 
 def test_a_draw_depends_on_seed_and_place_alone() -> None:

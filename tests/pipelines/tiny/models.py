@@ -66,3 +66,49 @@ def encoder_folder(folder: Path, kind: str = "BertModel", **entries: Any) -> Any
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
     fast.save_pretrained(folder)
     return model
+
+
+DECODER = f"{FOLDER}:looking_back"
+"""The setting ``custom_architectures`` for `decoder_folder`."""
+
+
+def decoder_folder(folder: Path, **entries: Any) -> Path:
+    """``folder`` with a model for ``looking_back.py`` and a byte-level tokenizer."""
+    from tests.pipelines.tokenizer import trained
+
+    trained.folder(folder)
+    config: dict[str, Any] = {
+        "architectures": ["LookingBack"],
+        "model_type": "looking-back",
+        "vocab_size": 400,
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 512,
+        "eos_token_id": 1,
+        **entries,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    rng = np.random.default_rng(7)
+    hidden, vocabulary = config["hidden_size"], config["vocab_size"]
+    size = hidden // config["num_attention_heads"]
+    rows = (config["num_attention_heads"] + 2 * config["num_key_value_heads"]) * size
+    shapes = {"embed.weight": (vocabulary, hidden), "head.weight": (vocabulary, hidden)}
+    for layer in range(config["num_hidden_layers"]):
+        shapes[f"qkv.{layer}.weight"] = (rows, hidden)
+        shapes[f"out.{layer}.weight"] = (hidden, hidden)
+    write_safetensors(
+        folder / "model.safetensors",
+        {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()},
+    )
+    return folder
+
+
+def speaking_folder(folder: Path, kind: str = "Speaking", **entries: Any) -> Path:
+    """``folder`` with a model for ``speaking.py``, and ``decoder.safetensors`` for its decoder."""
+    decoder_folder(folder, architectures=[kind], **entries)
+    rng = np.random.default_rng(11)
+    loudness = (rng.random((400, 5)) / 5).astype(np.float32)
+    write_safetensors(folder / "decoder.safetensors", {"loudness": loudness})
+    return folder

@@ -165,6 +165,16 @@ def test_endless_broken_bytes_are_decoded_in_short_parts(kind: str) -> None:
     assert text == whole(kind, [token] * 2000)
 
 
+def test_a_tokenizer_without_a_token_for_the_unknown() -> None:
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+
+    letters = Tokenizer(models.WordLevel({"a": 0, "b": 1}))
+    letters.decoder = decoders.Fuse()
+    decoder = IncrementalDecoder(PreTrainedTokenizerFast(tokenizer_object=letters))
+    assert decoder.push([0, 1]) + decoder.push([0]) + decoder.finish() == "aba"
+
+
 def test_a_request_has_a_decoder(tmp_path: Path) -> None:
     tokenizer = TextTokenizer(str(trained.folder(tmp_path, "unigram")))
     request = TextGenerationRequest(

@@ -239,3 +239,50 @@ def test_bytes_that_are_no_image_are_refused(change: Callable[[], bytes]) -> Non
         images.open_image(change(), "request r: images[0]")
     assert caught.value.code == "ML162"
     assert "images[0]" in caught.value.what
+
+
+def test_what_is_transparent_lies_on_white() -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="Pillow not installed")
+    pixels = np.array([[[255, 0, 0, 255], [0, 0, 0, 0], [0, 0, 255, 51]]], np.uint8)
+    grey = np.array([[[10, 255], [10, 0], [0, 51]]], np.uint8)
+    palette = pillow.new("P", (2, 1))
+    palette.putpalette([0, 255, 0, 9, 9, 9])
+    palette.putpixel((1, 0), 1)
+    wanted = {
+        "RGBA": [[255, 0, 0], [255, 255, 255], [204, 204, 255]],
+        "LA": [[10] * 3, [255] * 3, [204] * 3],
+        "P": [[0, 255, 0], [255] * 3],
+    }
+    for mode, image in (
+        ("RGBA", pillow.fromarray(pixels)),
+        ("LA", pillow.fromarray(grey, "LA")),
+        ("P", palette),
+    ):
+        target = io.BytesIO()
+        image.save(target, "PNG", **({"transparency": 1} if mode == "P" else {}))
+        found = np.asarray(images.open_image(target.getvalue(), mode))
+        assert found[0].tolist() == wanted[mode], mode
+
+
+def test_grey_of_16_bits_keeps_its_highest() -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="Pillow not installed")
+    target = io.BytesIO()
+    pillow.fromarray(np.array([[0, 255, 256, 0x8000, 0xFFFF]], np.uint16)).save(target, "PNG")
+    found = np.asarray(images.open_image(target.getvalue(), "grey"))
+    assert found[0, :, 0].tolist() == [0, 0, 1, 128, 255]
+
+
+def test_a_head_says_the_size_of_an_image() -> None:
+    assert images.size_of(picture(size=(5, 3)), "an image") == (5, 3)
+    assert images.size_of(picture(size=(64, 32))[:60], "a part") == (64, 32)
+    with pytest.raises(InputError, match="an image") as caught:
+        images.size_of(b"nothing", "an image")
+    assert caught.value.code == "ML162"
+
+
+def test_images_of_known_sizes_are_told_apart() -> None:
+    assert images.ranges_of([9, 9, 9, 1, 9], [9], 3, [2, 1, 1]) == [(0, 2), (2, 3), (4, 5)]
+    for sizes in ([2, 2], [1, 1, 1], [4], [2, 1, 1, 1]):
+        with pytest.raises(InputError) as caught:
+            images.ranges_of([9, 9, 9, 1, 9], [9], len(sizes), sizes)
+        assert caught.value.code == "ML162"

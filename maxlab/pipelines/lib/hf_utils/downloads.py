@@ -212,6 +212,8 @@ def _bar(meter: _Meter, name: str) -> type[Any]:
     from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
 
     class Bar(tqdm):  # type: ignore[type-arg,misc,unused-ignore]
+        monitor_interval = 0  # tqdm would keep a thread for each class, to draw again
+
         def __init__(self, *args: Any, **options: Any) -> None:
             options["disable"] = True
             super().__init__(*args, **options)

@@ -22,6 +22,10 @@ class KVCacheMixin(Protocol):
     Put it before `PipelineModel` among the bases of a model.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Without it the protocol's own would end the chain to the __init__ of PipelineModel.
+        super().__init__(*args, **kwargs)
+
     def load_kv_manager(
         self, session: InferenceSession, available_cache_memory: int | None
     ) -> PagedKVCacheManager:

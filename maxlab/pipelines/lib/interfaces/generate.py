@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from maxlab.errors import ExecutionError
+from maxlab.errors import ExecutionError, InsufficientBlocksError
 from maxlab.interfaces import (
     GenerationStatus,
     LogProbabilities,
@@ -19,6 +17,7 @@ from maxlab.interfaces import (
     TextGenerationInputs,
     TextGenerationOutput,
 )
+from maxlab.pipelines.lib.tokenizer.running import run_to_end
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from maxlab.pipelines.lib.config import PipelineConfig
 
-T = TypeVar("T")
 TextGenerationContextType = TypeVar("TextGenerationContextType", bound=TextGenerationContext)
 RequestType_contra = TypeVar("RequestType_contra", bound=Request, contravariant=True)
 
@@ -81,8 +79,9 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
     ) -> list[TextGenerationOutput]:
         """The whole answers to requests, in their order.
 
-        At most ``max_batch_size`` requests run at once; when one ends, the next begins. It works
-        in a notebook too, where an event loop is running already.
+        At most ``max_batch_size`` requests run at once; when one ends, the next begins. Where the
+        pages of a cache are too few for all of them, the last one gives its own back and is
+        computed anew later. It works in a notebook too, where an event loop is running already.
 
         Args:
             prompts: A request, or several.
@@ -90,10 +89,11 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
         Raises:
             ValueError: A request cannot be made a context, such as a prompt that is too long; or
                 two requests have one id.
+            InsufficientBlocksError: ML647 (a RuntimeError), a request needs more than all pages.
             ExecutionError: ML178, the pipeline went no step further, or answered a request that
                 it was not given.
         """
-        return _run(self.generate_async(prompts))
+        return run_to_end(self.generate_async(prompts))
 
     async def generate_async(self, prompts: RequestType_contra | list[RequestType_contra]) -> Any:
         """The whole answers to requests, a list in their order; see `generate`.
@@ -104,7 +104,7 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
             prompts: A request, or several.
 
         Raises:
-            ValueError, ExecutionError: As by `generate`.
+            ValueError, InsufficientBlocksError, ExecutionError: As by `generate`.
         """
         requests = prompts if isinstance(prompts, list) else [prompts]
         contexts = await asyncio.gather(*(self.tokenizer.new_context(one) for one in requests))
@@ -115,19 +115,26 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
         answers = {one: _Answer() for one in by_id}
         waiting = deque(by_id.items())
         running: dict[RequestID, TextGenerationContextType] = {}
-        most = self.pipeline_config.max_batch_size or len(by_id)
+        room = most = self.pipeline_config.max_batch_size or len(by_id)
         try:
             while waiting or running:
-                while waiting and len(running) < most:
+                while waiting and len(running) < room:
                     request_id, context = waiting.popleft()
                     running[request_id] = context
-                _take_step(self, running, answers)
+                try:
+                    _take_step(self, running, answers)
+                except InsufficientBlocksError:
+                    if len(running) == 1:
+                        raise
+                    waiting.appendleft(give_way(self, running))
+                    room = len(running)  # until one of them ends
                 for request_id in [one for one, answer in answers.items() if answer.is_done]:
                     if running.pop(request_id, None) is not None:
                         self.release(request_id)
+                        room = most
                 await asyncio.sleep(0)  # lets others of the event loop run, and cancels arrive
         except BaseException as error:
-            _release_all(self, running, error)
+            release_all(self, running, error)
             raise
         return [answers[context.request_id].output(context.request_id) for context in contexts]
 
@@ -187,10 +194,51 @@ def _take_step(
         )
 
 
-def _release_all(
-    pipeline: GenerateMixin[Any, Any], running: dict[RequestID, Any], error: BaseException
+class RunsRequests(Protocol):
+    """A pipeline that keeps pages for its requests."""
+
+    @property
+    def kv_managers(self) -> list[Any]:
+        """The managers of its caches."""
+        ...
+
+    def release(self, request_id: RequestID) -> None:
+        """Gives back what is kept for a request.
+
+        Args:
+            request_id: The request.
+        """
+        ...
+
+
+def give_way(pipeline: RunsRequests, running: dict[RequestID, Any]) -> tuple[RequestID, Any]:
+    """Takes the last of ``running`` out, and its pages with it; it begins anew later.
+
+    Args:
+        pipeline: The pipeline, whose ``kv_managers`` have the pages.
+        running: The states of the requests; two at least.
+
+    Returns:
+        The request that was taken out, with its state.
+    """
+    request_id, context = running.popitem()
+    for manager in pipeline.kv_managers:  # the pipeline goes on to keep what is no page
+        if manager.contains(request_id):
+            manager.release(request_id)
+    context.reset()
+    return request_id, context
+
+
+def release_all(
+    pipeline: RunsRequests, running: dict[RequestID, Any], error: BaseException
 ) -> None:
-    """Releases ``running`` after ``error``; what fails meanwhile is added to it as a note."""
+    """Releases ``running`` after ``error``; what fails meanwhile is added to it as a note.
+
+    Args:
+        pipeline: The pipeline that runs them.
+        running: The states of the requests.
+        error: The error that ended them.
+    """
     for request_id in running:
         try:
             pipeline.release(request_id)
@@ -203,14 +251,4 @@ def _place(context: TextGenerationContext) -> tuple[int, int]:
     return context.start_idx, context.end_idx
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, in a thread of its own where this one has a running event loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1, "maxlab-generate") as threads:
-        return threads.submit(asyncio.run, work).result()
-
-
-__all__ = ["GenerateMixin"]
+__all__ = ["GenerateMixin", "RunsRequests", "give_way", "release_all"]

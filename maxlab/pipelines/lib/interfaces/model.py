@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from maxlab.errors import UnsupportedError
 from maxlab.interfaces import BaseContext, LogProbabilities
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from maxlab.pipelines.lib.config import PipelineConfig
     from maxlab.pipelines.lib.config_enums import SupportedEncoding
     from maxlab.pipelines.lib.kv_cache_config import KVCacheConfig
+    from maxlab.pipelines.lib.lora import LoRAManager
     from maxlab.pipelines.lib.weights_adapter import WeightsAdapter
 
 BaseContextType = TypeVar("BaseContextType", bound=BaseContext)
@@ -62,12 +63,22 @@ class PipelineModel(ABC, Generic[BaseContextType]):
         return_logits: Which logits the model returns.
 
     Raises:
-        UnsupportedError: ML169 (a NotImplementedError), adapters (LoRA) are asked for.
+        UnsupportedError: ML169 (a NotImplementedError), adapters (LoRA) are asked for, and the
+            model does not take them.
 
     Attributes:
+        takes_adapters: Whether the model serves adapters; of the class.
+        reads_images: Whether contexts may have images; of the class.
+        read_settings: Settings of the configuration that this model reads and others may not, by
+            keyword; of the class.
         max_seq_len: The largest number of tokens of a text, of the prompt and generated.
         kv_manager: The manager of the cache; of models with `KVCacheMixin` only.
     """
+
+    takes_adapters: ClassVar[bool] = False
+    reads_images: ClassVar[bool] = True
+    read_settings: ClassVar[frozenset[str]] = frozenset()
+    _lora_manager: LoRAManager | None = None
 
     def __init__(
         self,
@@ -81,10 +92,10 @@ class PipelineModel(ABC, Generic[BaseContextType]):
         adapter: WeightsAdapter | None,
         return_logits: ReturnLogits,
     ) -> None:
-        if pipeline_config.lora_config is not None:
+        if pipeline_config.lora_config is not None and not self.takes_adapters:
             raise UnsupportedError(
                 "ML169",
-                "the configuration asks for adapters (LoRA), and this version does not run them",
+                f"the configuration asks for adapters (LoRA), and {type(self).__name__} takes none",
                 fix="leave enable_lora at False, or merge the adapter into the checkpoint",
             )
         self.pipeline_config = pipeline_config
@@ -198,9 +209,9 @@ class PipelineModel(ABC, Generic[BaseContextType]):
         return self.encoding.dtype
 
     @property
-    def lora_manager(self) -> Any | None:
-        """The manager of adapters (LoRA): None, as models with adapters are refused."""
-        return None
+    def lora_manager(self) -> LoRAManager | None:
+        """The manager of adapters (LoRA); None where the configuration asks for none."""
+        return self._lora_manager
 
     @property
     def signal_buffers(self) -> list[Tensor]:

@@ -11,6 +11,7 @@ from maxlab.pipelines.lib.tokenizer.simple import (
     IdentityPipelineTokenizer,
     PreTrainedPipelineTokenizer,
 )
+from maxlab.pipelines.lib.tokenizer.speech import SpeechTokenizer
 from maxlab.pipelines.lib.tokenizer.streaming import IncrementalDecoder
 from maxlab.pipelines.lib.tokenizer.text import TextTokenizer
 from maxlab.pipelines.lib.tokenizer.vision import TextAndVisionTokenizer
@@ -21,6 +22,7 @@ __all__ = [
     "PreTrainedPipelineTokenizer",
     "PromptExplanation",
     "PromptToken",
+    "SpeechTokenizer",
     "TextAndVisionTokenizer",
     "TextTokenizer",
     "max_tokens_to_generate",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,10 +251,16 @@ class PretrainedTokenizer:
         """A decoder that gives the answer to ``request`` piece by piece, up to a stop.
 
         Args:
-            request: The request, whose ``stop`` and that of its parameters end the text.
+            request: The request, whose ``stop`` and that of its parameters end the text, behind
+                ``min_new_tokens`` tokens.
             prompt_tokens: The tokens of the prompt, behind which the answer stands.
         """
-        return IncrementalDecoder(self, context=prompt_tokens, stop=_stops(request))
+        return IncrementalDecoder(
+            self,
+            context=prompt_tokens,
+            stop=_stops(request),
+            min_tokens=request.sampling_params.min_new_tokens,
+        )
 
     # ------------------------------------------------------------ parts of contexts
     def _refuse_without_messages(self, request: TextGenerationRequest) -> None:
@@ -280,8 +287,12 @@ class PretrainedTokenizer:
 
     async def _stop_sequences(self, request: TextGenerationRequest) -> list[list[int]]:
         """The tokens of the request's texts that end the generation."""
+        return await self._sequences_of(_stops(request))
+
+    async def _sequences_of(self, stops: Sequence[str]) -> list[list[int]]:
+        """The tokens of texts that end the generation, in each way that they can be written."""
         found: list[list[int]] = []
-        for stop in _stops(request):
+        for stop in stops:
             for one in await run_with_default_executor(self._ways_to_write, stop):
                 if one and one not in found:
                     found.append(one)
@@ -310,6 +321,17 @@ def _stops(request: TextGenerationRequest) -> list[str]:
     """The texts that end the answer to ``request``, each once."""
     stops = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
     return list(dict.fromkeys([*stops, *(request.sampling_params.stop or ())]))
+
+
+def params_of(request: TextGenerationRequest) -> SamplingParams:
+    """The parameters of a request, with its own texts that end the answer among those in them.
+
+    Args:
+        request: The request.
+    """
+    if not request.stop:
+        return request.sampling_params
+    return replace(request.sampling_params, stop=_stops(request))
 
 
 def json_schema(request: TextGenerationRequest) -> str | None:
@@ -350,4 +372,4 @@ def json_schema(request: TextGenerationRequest) -> str | None:
         ) from error
 
 
-__all__ = ["PretrainedTokenizer", "Tokens", "json_schema"]
+__all__ = ["PretrainedTokenizer", "Tokens", "json_schema", "params_of"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, metadata
 from typing import Any
@@ -12,6 +16,7 @@ from maxlab.interfaces.needing import needed_by
 
 SAFE_JINJA = (3, 1, 6)
 """The first version of jinja2 from whose sandbox no way out is known."""
+_ADVICE = "TRANSFORMERS_NO_ADVISORY_WARNINGS"
 
 
 @cache
@@ -42,14 +47,33 @@ def jinja2() -> Any:
     return found
 
 
-def transformers() -> Any:
+def transformers(purpose: str = "a tokenizer") -> Any:
     """The package transformers.
+
+    Where PyTorch is not installed it says at its import that it has no models; maxlab has its own,
+    so that is left out.
+
+    Args:
+        purpose: What needs it, for the error.
 
     Raises:
         MissingPackageError: ML979, it is not installed (an ImportError).
     """
-    with needed_by("a tokenizer", "transformers"):
+    with needed_by(purpose, "transformers"), _without_advice():
         return import_module("transformers")
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Lets transformers give no advice in the block; the environment is as before after it."""
+    if "transformers" in sys.modules or _ADVICE in os.environ:
+        yield
+        return
+    os.environ[_ADVICE] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_ADVICE, None)
 
 
 def pillow() -> tuple[Any, Any]:

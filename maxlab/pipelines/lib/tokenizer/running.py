@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
 
 from maxlab.interfaces import fields
 
@@ -27,6 +28,26 @@ async def run_with_default_executor(fn: Callable[P, R], *args: P.args, **kwargs:
         [3, 1]
     """
     return await asyncio.to_thread(fn, *args, **kwargs)
+
+
+def run_to_end(work: Coroutine[Any, Any, R]) -> R:
+    """The result of a coroutine, also where this thread has a running event loop.
+
+    There it runs in a thread of its own, as in a cell of a notebook.
+
+    Args:
+        work: The coroutine; what it raises is raised here.
+
+    Example:
+        >>> run_to_end(run_with_default_executor(sorted, [3, 1]))
+        [1, 3]
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1, "maxlab-generate") as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 def max_tokens_to_generate(
@@ -57,4 +78,4 @@ def max_tokens_to_generate(
     return left if max_new_tokens is None else min(left, max_new_tokens)
 
 
-__all__ = ["max_tokens_to_generate", "run_with_default_executor"]
+__all__ = ["max_tokens_to_generate", "run_to_end", "run_with_default_executor"]

@@ -28,10 +28,68 @@ def _byte_tokens(tokenizer: Any) -> dict[int, int]:
     ids, names = (
         getattr(tokenizer, f"convert_{name}", None) for name in ("tokens_to_ids", "ids_to_tokens")
     )
-    if ids is None or names is None or names(ids("<0x80>")) != "<0x80>":
+    if ids is None or names is None:
+        return {}
+    known = ids("<0x80>")  # without a token for what is unknown, it is None
+    if known is None or names(known) != "<0x80>":
         return {}
     found = {ids(f"<0x{byte:02X}>"): byte for byte in range(256)}
     return {one: byte for one, byte in found.items() if names(one) == f"<0x{byte:02X}>"}
+
+
+class StopFinder:
+    """Gives the text before the first of the texts that end it; what may begin one waits.
+
+    Args:
+        stops: The texts.
+
+    Example:
+        >>> finder = StopFinder(["END"])
+        >>> finder.push("an EN"), finder.push("d E"), finder.push("NDING"), finder.stopped
+        ('an ', 'ENd ', '', 'END')
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(dict.fromkeys(stops))
+        self._waiting = ""
+        self._stopped: str | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """The text that ended it; None while there was none."""
+        return self._stopped
+
+    def push(self, piece: str) -> str:
+        """The part of the text so far that can be given: it is neither behind a stop nor in one.
+
+        Args:
+            piece: More text.
+        """
+        if self._stopped is not None:
+            return ""
+        text = self._waiting + piece
+        ends = [
+            (place + len(stop), place, stop)
+            for stop in self._stops
+            if (place := text.find(stop)) >= 0
+        ]
+        if ends:
+            _, place, self._stopped = min(ends)
+            self._waiting = ""
+            return text[:place]
+        held = 0
+        for stop in self._stops:
+            for size in range(min(len(stop) - 1, len(text)), held, -1):
+                if text.endswith(stop[:size]):
+                    held = size
+                    break
+        self._waiting = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def finish(self) -> str:
+        """The text that was waiting for more."""
+        rest, self._waiting = self._waiting, ""
+        return rest
 
 
 class IncrementalDecoder:
@@ -46,9 +104,11 @@ class IncrementalDecoder:
         stop: Texts that end it: the text before the first one that is complete is given, and
             nothing after it.
         skip_special_tokens: Whether special tokens have no text.
+        min_tokens: The number of tokens before which no text ends it.
 
     Raises:
-        InputTypeError, InputError: An argument of another type, or an empty text in ``stop``.
+        InputTypeError, InputError: An argument of another type, an empty text in ``stop``, or a
+            negative number.
 
     Example:
         >>> class Letters:
@@ -69,14 +129,17 @@ class IncrementalDecoder:
         context: Sequence[int] = (),
         stop: Sequence[str] = (),
         skip_special_tokens: bool = True,
+        min_tokens: int = 0,
     ) -> None:
         _TOKENS("context", [int(one) for one in context])
         fields.listed(fields.word, kinds=(list, tuple))("stop", stop)
         fields.flag("skip_special_tokens", skip_special_tokens)
+        fields.integer(0)("min_tokens", min_tokens)
+        self._free = min_tokens if stop else 0
         self._tokenizer = getattr(tokenizer, "delegate", tokenizer)
         self._skip = skip_special_tokens
         self._special = frozenset(self._tokenizer.all_special_ids) if skip_special_tokens else ()
-        self._stops = tuple(dict.fromkeys(stop))
+        self._finder = StopFinder(stop)
         self._bytes = _byte_tokens(self._tokenizer)
         seen = [int(one) for one in context if one not in self._special]
         first = max(len(seen) - _CONTEXT, 0)
@@ -86,14 +149,12 @@ class IncrementalDecoder:
         self._read = len(self._ids)
         self._before = self._decode(self._ids)
         self._given = 0
-        self._waiting = ""
-        self._stopped: str | None = None
         self._finished = False
 
     @property
     def stopped(self) -> str | None:
         """The text of ``stop`` that ended it; None while there was none."""
-        return self._stopped
+        return self._finder.stopped
 
     def push(self, tokens: int | Sequence[int]) -> str:
         """The text that more tokens complete; empty while a character or a stop may be open.
@@ -110,22 +171,28 @@ class IncrementalDecoder:
             raise fields.contradiction(
                 "push() after finish()", "make an IncrementalDecoder for each text"
             )
-        if self._stopped is not None:
+        if self.stopped is not None:
             return ""
-        self._ids += [int(one) for one in given if one not in self._special]
-        return self._before_stop(self._complete())
+        free, bound = given[: self._free], given[self._free :]
+        self._free -= len(free)
+        text = self._text(free) if free else ""
+        return text + self._finder.push(self._text(bound)) if bound else text
 
     def finish(self) -> str:
         """The text that was waiting for more tokens; afterwards none are taken."""
-        if self._finished or self._stopped is not None:
+        if self._finished or self.stopped is not None:
             self._finished = True
             return ""
         self._finished = True
-        rest = self._before_stop(self._new(len(self._ids))[self._given :])
-        rest, self._waiting = rest + self._waiting, ""
-        return rest
+        rest = self._finder.push(self._new(len(self._ids))[self._given :])
+        return rest + self._finder.finish()
 
     # ------------------------------------------------------------ characters
+    def _text(self, tokens: Sequence[int]) -> str:
+        """The text that more tokens complete, whether it ends the generation or not."""
+        self._ids += [int(one) for one in tokens if one not in self._special]
+        return self._complete()
+
     def _decode(self, ids: list[int]) -> str:
         options = {
             "skip_special_tokens": self._skip,
@@ -185,27 +252,5 @@ class IncrementalDecoder:
         if len(self._ids) - self._read > _TOO_LONG:
             self._move(len(self._ids) - 1, 1, 0)
 
-    # ------------------------------------------------------------ texts that end it
-    def _before_stop(self, piece: str) -> str:
-        """The part of the text so far that can be given: it is neither behind a stop nor in one."""
-        text = self._waiting + piece
-        ends = [
-            (place + len(stop), place, stop)
-            for stop in self._stops
-            if (place := text.find(stop)) >= 0
-        ]
-        if ends:
-            _, place, self._stopped = min(ends)
-            self._waiting = ""
-            return text[:place]
-        held = 0
-        for stop in self._stops:
-            for size in range(min(len(stop) - 1, len(text)), held, -1):
-                if text.endswith(stop[:size]):
-                    held = size
-                    break
-        self._waiting = text[len(text) - held :]
-        return text[: len(text) - held]
 
-
-__all__ = ["IncrementalDecoder"]
+__all__ = ["IncrementalDecoder", "StopFinder"]

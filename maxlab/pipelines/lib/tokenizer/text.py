@@ -10,7 +10,7 @@ from maxlab.errors import InputError
 from maxlab.interfaces import RequestID, TextGenerationRequest, fields
 from maxlab.interfaces.text import TextGenerationRequestMessage, TextGenerationRequestTool
 from maxlab.pipelines.core import TextContext
-from maxlab.pipelines.lib.tokenizer.base import PretrainedTokenizer, json_schema
+from maxlab.pipelines.lib.tokenizer.base import PretrainedTokenizer, json_schema, params_of
 from maxlab.pipelines.lib.tokenizer.explaining import PromptExplanation, explain
 from maxlab.pipelines.lib.tokenizer.messages import as_text
 from maxlab.pipelines.lib.tokenizer.running import run_with_default_executor
@@ -235,7 +235,7 @@ class TextTokenizer(PretrainedTokenizer):
             log_probabilities_echo=request.echo,
             ignore_eos=request.sampling_params.ignore_eos,
             json_schema=json_schema(request),
-            sampling_params=request.sampling_params,
+            sampling_params=params_of(request),
             model_name=request.model_name,
             target_endpoint=request.target_endpoint,
         )

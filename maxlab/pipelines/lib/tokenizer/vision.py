@@ -13,7 +13,7 @@ from maxlab.interfaces import TextGenerationRequest
 from maxlab.interfaces.text import TextGenerationRequestMessage, TextGenerationRequestTool
 from maxlab.pipelines.core import TextAndVisionContext
 from maxlab.pipelines.lib.tokenizer import images, loading
-from maxlab.pipelines.lib.tokenizer.base import PretrainedTokenizer, Tokens, json_schema
+from maxlab.pipelines.lib.tokenizer.base import PretrainedTokenizer, Tokens, json_schema, params_of
 from maxlab.pipelines.lib.tokenizer.messages import as_parts
 from maxlab.pipelines.lib.tokenizer.running import run_with_default_executor
 
@@ -151,11 +151,18 @@ class TextAndVisionTokenizer(PretrainedTokenizer):
             output = await run_with_default_executor(self._process, request, prompt, special)
             tokens: Tokens = self._fitting(np.asarray(output["input_ids"], np.int64).reshape(-1))
             pixels = images.pixels_of(output, len(request.images))
-            seen = images.described(tokens.tolist(), self.vision_token_ids, pixels)
             others = images.others_of(output)
+            seen = images.described(
+                tokens.tolist(), self.vision_token_ids, pixels, others, self._token_counts(others)
+            )
         else:
             tokens = await self.encode(prompt, special)
         return await self._context(request, tokens, seen, others)
+
+    def _token_counts(self, others: Mapping[str, npt.NDArray[Any]]) -> list[int] | None:
+        """The number of tokens of each image, where what the processor tells besides says it."""
+        del others
+        return None
 
     async def _context(
         self,
@@ -175,7 +182,7 @@ class TextAndVisionTokenizer(PretrainedTokenizer):
             log_probabilities_echo=request.echo,
             ignore_eos=request.sampling_params.ignore_eos,
             json_schema=json_schema(request),
-            sampling_params=request.sampling_params,
+            sampling_params=params_of(request),
             model_name=request.model_name,
             target_endpoint=request.target_endpoint,
             vision_token_ids=self.vision_token_ids,

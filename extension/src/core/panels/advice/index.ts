@@ -7,6 +7,7 @@ import { copyText } from '../../view/copying';
 import { asRegion, el } from '../../view/dom';
 import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
+import { chosenSection } from '../parts/chosen';
 import { WhenShown } from '../parts/when';
 import type { IAdviceAction, IAdviceAnswer, ITryAnswer } from '../../../proto/costs';
 import { Card, type ICardHost } from './card';
@@ -141,11 +142,13 @@ class AdvicePanel implements IPanel {
     }
     this._cards = this._made(answer.actions);
     const note = withheldNote(answer);
+    const chosen = chosenSection(answer);
     this._main.replaceChildren(
       ...(note === null ? [] : [note]),
       answer.actions.length === 0
         ? el('p', 'jp-MaxLab-panelNote', note === null ? NOTHING : NOTHING_SEEN)
-        : el('ol', 'jp-MaxLab-adviceList', ...this._cards.map(card => card.element))
+        : el('ol', 'jp-MaxLab-adviceList', ...this._cards.map(card => card.element)),
+      ...(chosen === null ? [] : [chosen])
     );
     this._mark(this._view.selection);
   }

@@ -6,6 +6,7 @@ import { el } from '../../view/dom';
 import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
 import { Choice } from '../parts/choice';
+import { chosenSection } from '../parts/chosen';
 import { compiledPanel } from '../parts/compiled';
 import { DataTable } from '../parts/table';
 import { WhenShown } from '../parts/when';
@@ -142,10 +143,12 @@ class CompilePanel implements IPanel {
     }
     const scroll = el('div', 'jp-MaxLab-scroll', this._table.element);
     scroll.hidden = report.units.length === 0;
+    const chosen = chosenSection(report);
     this.element.replaceChildren(
       this._phases(report),
       el('div', 'jp-MaxLab-tools', el('strong', '', summary(report)), this._which.element),
-      scroll
+      scroll,
+      ...(chosen === null ? [] : [chosen])
     );
     this._which.element.hidden = report.units.length === 0;
     this._rows();

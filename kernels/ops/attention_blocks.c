@@ -1,0 +1,414 @@
+// Attention over pages of a cache, or over rows, on CPUs, computed in float32; attention.c says what
+// the operands are, and has the same for float64.
+//
+// Of up to 31 rows each is taken by itself. Its keys are cut into chunks that depend on nothing but
+// their number, so that a row gives the same in any batch. With fewer than 16 rows the chunks are
+// shared out among threads: one sequence then has more than one. What a chunk gives is its largest
+// score, the sum of its weights and the weighted sum of its values; they become one in the order of
+// chunks.
+//
+// Heads of keys lie side by side, and a thread takes up to TOGETHER of them at once: it reads memory
+// from one end to the other then, which is three times as fast as with gaps.
+//
+// More rows are taken in blocks of ROWS, GROUP query heads of each at once, sequence by sequence;
+// the only row of a sequence in a block is again taken by itself. A block goes along its keys, KEYS
+// at a time: both are packed for the library's product, and scores never go to memory. LINE is how
+// far lines of scores are apart, WIDE the elements of a packed value.
+
+// @use attention.c
+
+// @op cache_attention_blocks(blocks: T[pages, 2, layers, page, heads, dim], offsets: uint32[ends],
+//   lengths: uint32[batch], table: uint32[batch, most], layer: uint32[],
+//   q: T[tokens, wide, dim], stops: uint32[ends], sinks: T[wide]) -> (y: T[tokens, wide, dim])
+// @types T: float32 | float16 | bfloat16
+// @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; POWER: int; PAGED: bool;
+//   ROWS: int; KEYS: int; CHUNK: int; LINE: int; WIDE: int; ROOM: int; BYTES: int;
+//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int
+// @temp parts: float32[ROOM]
+// @part attend
+// @work GROUP * dim * CHUNK
+// @c scratch=BYTES
+attend_items(blocks, blocks);
+// @part join
+// @work GROUP * dim
+// @c
+join_chunks();
+
+// The same without a cache: keys and values are rows as the queries are.
+// @op ragged_attention_blocks(q: T[tokens, wide, dim], left: T[tokens, heads, dim],
+//   right: T[tokens, heads, dim], offsets: uint32[ends], known: uint32[batch]) -> (y: T[tokens, wide, dim])
+// @types T: float32 | float16 | bfloat16
+// @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; POWER: int; PAGED: bool;
+//   ROWS: int; KEYS: int; CHUNK: int; LINE: int; WIDE: int; ROOM: int; BYTES: int;
+//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; KNOWN: bool
+// @sizes BATCH
+// @temp parts: float32[ROOM]
+// @part attend
+// @work GROUP * dim * CHUNK
+// @c scratch=BYTES
+const i64 batch = BATCH;
+attend_items(left, right);
+// @part join
+// @work GROUP * dim
+// @c
+const i64 batch = BATCH;
+join_chunks();
+
+// The sequence of a row.
+// @macro find_row(ROW)
+// @if PAGED
+find_cached(ROW);
+// @else
+find_sequence(ROW);
+// @endif
+
+// The keys that the row `token` sees.
+// @macro find_seen()
+// @if PAGED
+see_keys();
+// @else
+see_rows();
+// @endif
+
+// How the keys of a row are cut, and among how many threads they are shared.
+// @macro cut_keys()
+const i64 splits = 32 / (tokens + 1);
+const i64 length = end > begin ? end - begin : 0;
+const i64 each = length > 16 * CHUNK ? (length + 16 * CHUNK - 1) / (16 * CHUNK) * CHUNK : CHUNK;
+const i64 chunks = (length + each - 1) / each;
+const int alone = splits < 2 || chunks < 2;
+
+// What a chunk gives, in the parts of all: the sums first, then the largest score and the total.
+// @macro part_of(CHUNK_NUMBER, HEAD) = ((token * 16 + (CHUNK_NUMBER)) * wide + (HEAD) * GROUP) * (dim + 2)
+
+// @macro begin_row(COUNT, TOPS, TOTALS, SUMS)
+for (i64 g = 0; g < COUNT; g++) {
+  // @if SINKS
+  TOPS[g] = load(sinks, head * GROUP + g), TOTALS[g] = 1;
+  // @else
+  TOPS[g] = -__builtin_inff(), TOTALS[g] = 0;
+  // @endif
+}
+for (i64 c = 0; c < COUNT * dim; c++) SUMS[c] = 0;
+
+// Takes the sums of a chunk into those of all before.
+// @macro add_chunk(COUNT, TOP, TOTAL, SUM)
+for (i64 g = 0; g < COUNT; g++) {
+  const f32 top = TOP > tops[g] ? TOP : tops[g], less = top == -__builtin_inff() ? 0 : top;
+  const f32 old = mx_exp_f32(tops[g] - less), new = mx_exp_f32(TOP - less);
+  tops[g] = top, totals[g] = totals[g] * old + TOTAL * new;
+  #pragma omp simd
+  for (i64 c = 0; c < dim; c++) sums[g * dim + c] = sums[g * dim + c] * old + SUM * new;
+}
+
+// @macro store_row(COUNT)
+for (i64 g = 0; g < COUNT; g++) {
+  const f32 by = totals[g] == 0 ? 0 : 1 / totals[g];
+  for (i64 c = 0; c < dim; c++)
+    store(y, (token * wide + head * GROUP + g) * dim + c, sums[g * dim + c] * by);
+}
+
+// @macro attend_items(LEFT, RIGHT)
+const i64 head = i % heads, units = tokens * (32 / (tokens + 1));
+if (i / heads < units) {
+  attend_chunks(LEFT, RIGHT);
+} else if (units == 0) {
+  attend_block(LEFT, RIGHT);
+}
+
+// Some chunks of a row, or all of them, for this item and those that follow it.
+// @macro attend_chunks(LEFT, RIGHT)
+const i64 token = i / heads / (32 / (tokens + 1)), split = i / heads % (32 / (tokens + 1));
+const i64 rest = TOGETHER - head % TOGETHER, many = rest < hi - i ? rest : hi - i;
+find_row(token);
+attend_row(LEFT, RIGHT);
+i += many - 1;
+
+// The same, of the row `token`, whose sequence is found, for `many` heads of keys.
+// @macro attend_row(LEFT, RIGHT)
+find_seen();
+cut_keys();
+if (alone && split) continue;
+const i64 asking = many * GROUP;
+f32 *const query = (f32 *)scratch, *const sums = query + TOGETHER * GROUP * dim;
+f32 *const fresh_sums = sums + TOGETHER * GROUP * dim;
+f32 *const scores = fresh_sums + TOGETHER * GROUP * dim;
+f32 *const lines = scores + TOGETHER * GROUP * CHUNK;
+f32 tops[TOGETHER * GROUP], totals[TOGETHER * GROUP];
+f32 fresh_tops[TOGETHER * GROUP], fresh_totals[TOGETHER * GROUP];
+(void)lines;
+for (i64 c = 0; c < asking * dim; c++)
+  query[c] = load(q, (token * wide + head * GROUP) * dim + c) * SCALE;
+if (alone) { begin_row(asking, tops, totals, sums); }
+const i64 last = alone ? chunks : chunks * (split + 1) / splits;
+for (i64 chunk = alone ? 0 : chunks * split / splits; chunk < last; chunk++) {
+  const i64 stop = begin + (chunk + 1) * each < end ? begin + (chunk + 1) * each : end;
+  for (i64 g = 0; g < asking; g++) fresh_tops[g] = -__builtin_inff(), fresh_totals[g] = 0;
+  for (i64 c = 0; c < asking * dim; c++) fresh_sums[c] = 0;
+  for (i64 at = begin + chunk * each; at < stop;) {
+    attend_piece(LEFT, RIGHT);
+    at += some;
+  }
+  if (alone) {
+    add_chunk(asking, fresh_tops[g], fresh_totals[g], fresh_sums[g * dim + c]);
+  } else {
+    for (i64 h = 0; h < many; h++) {
+      f32 *const part = parts + part_of(chunk, head + h);
+      for (i64 c = 0; c < GROUP * dim; c++) part[c] = fresh_sums[h * GROUP * dim + c];
+      for (i64 g = 0; g < GROUP; g++) {
+        part[GROUP * dim + g] = fresh_tops[h * GROUP + g];
+        part[GROUP * (dim + 1) + g] = fresh_totals[h * GROUP + g];
+      }
+    }
+  }
+}
+if (alone) { store_row(asking); }
+
+// Keys of a row that lie side by side, CHUNK at most.
+// @macro attend_piece(LEFT, RIGHT)
+// @if PAGED
+find_page(at);
+i64 some = page - slot < CHUNK ? page - slot : CHUNK;
+const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim;
+// @else
+i64 some = CHUNK;
+const i64 keys = ((first + at) * heads + head) * dim, values = keys;
+// @endif
+if (some > stop - at) some = stop - at;
+// @if T == float32
+const f32 *const left_lines = LEFT + keys, *const right_lines = RIGHT + values;
+const i64 step = heads * dim;
+// @else
+const f32 *const left_lines = lines, *const right_lines = lines;
+const i64 step = many * dim;
+for (i64 k = 0; k < some; k++)
+  #pragma omp simd
+  for (i64 c = 0; c < step; c++) lines[k * step + c] = load(LEFT, keys + k * heads * dim + c);
+// @endif
+i64 k = 0;
+// @if WHOLE
+for (; k + 4 <= some; k += 4) { score_four(); }
+// @endif
+for (; k < some; k++)
+  for (i64 g = 0; g < asking; g++)
+    scores[g * CHUNK + k] =
+        mx_dot_f32(query + g * dim, left_lines + k * step + g / GROUP * dim, dim);
+// @if T != float32
+for (i64 k = 0; k < some; k++)
+  #pragma omp simd
+  for (i64 c = 0; c < step; c++) lines[k * step + c] = load(RIGHT, values + k * heads * dim + c);
+// @endif
+for (i64 g = 0; g < asking; g++) {
+  f32 *const line = scores + g * CHUNK, *const sum = fresh_sums + g * dim;
+  // @if MASK == "alibi"
+  find_slope(head * GROUP + g);
+  for (i64 k = 0; k < some; k++) line[k] -= slope * (f32)(position - at - k);
+  // @endif
+  f32 top = mx_row_max_f32(line, some);
+  top = fresh_tops[g] > top ? fresh_tops[g] : top;
+  const f32 less = top == -__builtin_inff() ? 0 : top, shrink = mx_exp_f32(fresh_tops[g] - less);
+  fresh_tops[g] = top;
+  #pragma omp simd
+  for (i64 k = 0; k < some; k++) line[k] = mx_exp_quick_f32(line[k] - less);
+  fresh_totals[g] = fresh_totals[g] * shrink + mx_row_sum_f32(line, some);
+  #pragma omp simd
+  for (i64 c = 0; c < dim; c++) sum[c] *= shrink;
+}
+// @if WHOLE
+for (i64 g = 0; g < asking; g += BESIDE)
+  for (i64 c = 0; c < dim; c += SLICE) { add_slice(); }
+// @else
+for (i64 g = 0; g < asking; g++)
+  for (i64 e = 0; e < some; e++)
+    #pragma omp simd
+    for (i64 c = 0; c < dim; c++)
+      fresh_sums[g * dim + c] +=
+          scores[g * CHUNK + e] * right_lines[e * step + g / GROUP * dim + c];
+// @endif
+
+// The scores of four keys, of BESIDE queries at a time: sums of products, of which four at once
+// become one number each. Their values come into the second cache meanwhile, and the keys that follow.
+// @macro score_four()
+for (i64 e = 0; e < 4; e++)
+  for (i64 c = 0; c < many * dim; c += 16) {
+    __builtin_prefetch(right_lines + (k + e) * step + c, 0, 2);
+    __builtin_prefetch(left_lines + (k + e + 8) * step + c, 0, 2);
+  }
+for (i64 g = 0; g < asking; g += BESIDE) {
+  const f32 *const asked = left_lines + g / GROUP * dim;
+  mx_v16 a[BESIDE][4];
+  unrolled(n, BESIDE) unrolled(e, 4) a[n][e] = (mx_v16){0};
+  _Pragma("GCC unroll 8") for (i64 c = 0; c < dim; c += 16) {
+    mx_v16 key[4];
+    unrolled(e, 4) key[e] = *(const mx_v16 *)(asked + (k + e) * step + c);
+    unrolled(n, BESIDE) {
+      const mx_v16 one = *(const mx_v16 *)(query + (g + n) * dim + c);
+      unrolled(e, 4) a[n][e] += one * key[e];
+    }
+  }
+  unrolled(n, BESIDE) {
+    const mx_v16 ab = MX_SHUFFLE(mx_m16, a[n][0], a[n][1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19,
+                                 20, 21, 22, 23) +
+                      MX_SHUFFLE(mx_m16, a[n][0], a[n][1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25,
+                                 26, 27, 28, 29, 30, 31);
+    const mx_v16 cd = MX_SHUFFLE(mx_m16, a[n][2], a[n][3], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19,
+                                 20, 21, 22, 23) +
+                      MX_SHUFFLE(mx_m16, a[n][2], a[n][3], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25,
+                                 26, 27, 28, 29, 30, 31);
+    mx_v16 all =
+        MX_SHUFFLE(mx_m16, ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+        MX_SHUFFLE(mx_m16, ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    all += MX_SHUFFLE(mx_m16, all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    all += MX_SHUFFLE(mx_m16, all, all, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    all = MX_SHUFFLE(mx_m16, all, all, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    __builtin_memcpy(scores + (g + n) * CHUNK + k, &all, 16);
+  }
+}
+
+// Adds values by their weights, SLICE elements of them to the sums of BESIDE queries at a time.
+// @macro add_slice()
+mx_v16 a[BESIDE][SLICE / 16];
+unrolled(n, BESIDE) unrolled(v, SLICE / 16) a[n][v] =
+    *(const mx_v16 *)(fresh_sums + (g + n) * dim + c + 16 * v);
+for (i64 e = 0; e < some; e++) {
+  const f32 *const from = right_lines + e * step + g / GROUP * dim + c;
+  mx_v16 value[SLICE / 16];
+  unrolled(v, SLICE / 16) value[v] = *(const mx_v16 *)(from + 16 * v);
+  unrolled(n, BESIDE) unrolled(v, SLICE / 16) a[n][v] += value[v] * scores[(g + n) * CHUNK + e];
+}
+unrolled(n, BESIDE) unrolled(v, SLICE / 16) *
+    (mx_v16 *)(fresh_sums + (g + n) * dim + c + 16 * v) = a[n][v];
+
+// @macro unrolled(N, COUNT) = _Pragma("GCC unroll 8") for (i64 N = 0; N < COUNT; N++)
+
+// What the chunks of a row give together, where several threads took them.
+// @macro join_chunks()
+const i64 token = i / heads, head = i % heads;
+if (token >= tokens) continue;
+find_row(token);
+find_seen();
+cut_keys();
+if (alone) continue;
+f32 sums[GROUP * dim], tops[GROUP], totals[GROUP];
+begin_row(GROUP, tops, totals, sums);
+for (i64 chunk = 0; chunk < chunks; chunk++) {
+  const f32 *const part = parts + part_of(chunk, head);
+  add_chunk(GROUP, part[GROUP * dim + g], part[GROUP * (dim + 1) + g], part[g * dim + c]);
+}
+store_row(GROUP);
+
+// A block of rows: those of one sequence after those of another. Blocks are counted from the end, where
+// prompts are in a batch that begins with single rows.
+// @macro attend_block(LEFT, RIGHT)
+f32 *const query = (f32 *)scratch, *const sums = query + ROWS * GROUP * dim;
+f32 *const made = sums + ROWS * GROUP * dim, *const scores = made + ROWS * GROUP * dim;
+f32 *const left_pack = scores + ROWS * GROUP * LINE, *const right_pack = left_pack + KEYS * dim;
+f32 *const lines = right_pack + KEYS * WIDE, *const tops = lines + KEYS * dim;
+f32 *const totals = tops + ROWS * GROUP;
+i64 lows[ROWS], highs[ROWS], places[ROWS];
+const i64 enough = tokens - i / heads * ROWS;  // the last rows first: they see most
+for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next) {
+  next = row + 1;
+  find_row(row);
+  next = (i64)load(offsets, seq + 1) < enough ? (i64)load(offsets, seq + 1) : enough;
+  if (next - row == 1) {  // it gives what it gives by itself
+    const i64 token = row, split = 0, many = 1;
+    attend_row(LEFT, RIGHT);
+    continue;
+  }
+  const i64 count = (next - row) * GROUP;
+  i64 low = -1, high = 0;
+  for (i64 token = row; token < next; token++) {
+    find_seen();
+    const i64 r = token - row;
+    lows[r] = begin, highs[r] = end, places[r] = position;
+    if (begin < end) low = low < 0 || begin < low ? begin : low, high = end > high ? end : high;
+    for (i64 c = 0; c < GROUP * dim; c++)
+      query[r * GROUP * dim + c] = load(q, (token * wide + head * GROUP) * dim + c) * SCALE;
+    f32 *const top = tops + r * GROUP, *const total = totals + r * GROUP;
+    f32 *const sum = sums + r * GROUP * dim;
+    begin_row(GROUP, top, total, sum);
+  }
+  for (i64 at = low < 0 ? high : low; at < high; at += KEYS) {
+    const i64 some = high - at < KEYS ? high - at : KEYS;
+    pack_keys(LEFT, RIGHT);
+    if (mx_stop(ctx)) return MX_STOPPED;
+    ctx->lib->gemm_f32(scores, LINE, query, dim, left_pack, count, some, dim, count, KEYS, 0, 1,
+                       0, 0, 0, ctx);
+    for (i64 n = 0; n < count; n++) { weigh_line(); }
+    ctx->lib->gemm_f32(made, dim, scores, LINE, right_pack, count, dim, some, count, WIDE, 0, 1,
+                       0, 0, 0, ctx);
+    #pragma omp simd
+    for (i64 c = 0; c < count * dim; c++) sums[c] += made[c];
+  }
+  for (i64 n = 0; n < count; n++) {
+    const f32 by = totals[n] == 0 ? 0 : 1 / totals[n];
+    const i64 to = ((row + n / GROUP) * wide + head * GROUP + n % GROUP) * dim;
+    for (i64 c = 0; c < dim; c++) store(y, to + c, sums[n * dim + c] * by);
+  }
+}
+
+// Packs keys and values from the position `at` on: columns of the products' right operands. Keys of
+// float32 are packed where they lie, if their lines begin where panels of the product do.
+// @macro pack_keys(LEFT, RIGHT)
+// @if T != float32
+const int lie_whole = 0;
+// @elif PAGED
+const int lie_whole = page % 32 == 0 && at % 32 == 0;
+// @else
+const int lie_whole = 1;
+// @endif
+for (i64 k = 0; k < some;) {
+  // @if PAGED
+  find_page(at + k);
+  i64 run = page - slot < some - k ? page - slot : some - k;
+  const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim;
+  // @else
+  i64 run = some - k;
+  const i64 keys = ((first + at + k) * heads + head) * dim, values = keys;
+  // @endif
+  // @if T == float32
+  if (lie_whole)
+    ctx->lib->pack_b_f32(left_pack + k * dim, LEFT + keys, dim, run, 1, heads * dim, 0,
+                         (run + 31) / 32);
+  // @endif
+  for (i64 e = 0; e < run; e++, k++) {
+    if (!lie_whole) {
+      #pragma omp simd
+      for (i64 c = 0; c < dim; c++) lines[k * dim + c] = load(LEFT, keys + e * heads * dim + c);
+    }
+    for (i64 c0 = 0; c0 < dim; c0 += 32) {
+      f32 *const to = right_pack + c0 * some + k * 32;
+      const i64 from = values + e * heads * dim + c0, width = dim - c0 < 32 ? dim - c0 : 32;
+      #pragma omp simd
+      for (i64 c = 0; c < width; c++) to[c] = load(RIGHT, from + c);
+      for (i64 c = width; c < 32; c++) to[c] = 0;
+    }
+  }
+}
+if (!lie_whole) ctx->lib->pack_b_f32(left_pack, lines, dim, some, 1, dim, 0, (some + 31) / 32);
+
+// Scores of a line become weights; its sums are made smaller where a larger score comes.
+// @macro weigh_line()
+f32 *const line = scores + n * LINE;
+const i64 r = n / GROUP;
+const i64 from = lows[r] > at ? lows[r] - at : 0;
+const i64 to = highs[r] - at < some ? highs[r] - at : some;
+for (i64 k = 0; k < (from < some ? from : some); k++) line[k] = 0;
+for (i64 k = to > 0 ? to : 0; k < some; k++) line[k] = 0;
+if (from < to) {
+  // @if MASK == "alibi"
+  find_slope(head * GROUP + n % GROUP);
+  for (i64 k = from; k < to; k++) line[k] -= slope * (f32)(places[r] - at - k);
+  // @endif
+  f32 top = mx_row_max_f32(line + from, to - from);
+  top = tops[n] > top ? tops[n] : top;
+  const f32 less = top == -__builtin_inff() ? 0 : top, shrink = mx_exp_f32(tops[n] - less);
+  tops[n] = top;
+  #pragma omp simd
+  for (i64 k = from; k < to; k++) line[k] = mx_exp_quick_f32(line[k] - less);
+  totals[n] = totals[n] * shrink + mx_row_sum_f32(line + from, to - from);
+  #pragma omp simd
+  for (i64 c = 0; c < dim; c++) sums[n * dim + c] *= shrink;
+}
+(void)places;

@@ -1,0 +1,109 @@
+"""How the kernels of attention cut their work: numbers that the texts ``attention.c``,
+``attention_blocks.c`` and ``attention.cu`` of ``kernels/ops`` take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from maxlab.dtype import DType
+from maxlab.ir import Poly
+from maxlab.ir.poly import ONE
+from maxlab.opset.kernel import Site
+from maxlab.opset.kernel_files import OwnKernel
+
+TILE = 64
+"""Scores of float64 that a thread of the CPU takes at once."""
+LINES, KEYS, CHUNK = 96, 256, 128
+"""Queries and keys that it takes at once, in a block of rows; keys, for a row by itself."""
+TOGETHER = 512 << 10
+"""Bytes of keys and values, CHUNK of each, that it takes at once: those of some heads."""
+WARPS = 4
+"""Warps of a block that share the keys of a row."""
+
+
+def power_below(heads: int) -> int:
+    """The greatest power of two that is not above ``heads``."""
+    return 1 << (heads.bit_length() - 1)
+
+
+def write_attention(
+    at: Site,
+    name: str,
+    dims: Mapping[str, Poly],
+    sinks: bool,
+    touched: Mapping[str, Poly] | None = None,
+    sizes: Mapping[str, Poly] | None = None,
+    **more: Any,
+) -> None:
+    """Writes the kernel ``name``.
+
+    Args:
+        at: The op, and whom it is written for.
+        name: The kernel of ``attention.c``; that of ``attention.cu`` is ``name_gpu``.
+        dims: Sizes by the names that dims have in the text.
+        sinks: Whether there are sinks.
+        touched: Elements by buffers of which a part is read.
+        sizes: Further sizes of the text.
+        more: Further parameters of the text.
+    """
+    attrs = at.attrs
+    wide, heads, dim = (int(dims[name].value) for name in ("wide", "heads", "dim"))
+    group, nbytes = wide // heads, 8 if at.results[0].dtype is DType.float64 else 4
+    more |= {
+        "MASK": attrs["mask"], "WINDOW": attrs["window"], "SCALE": float(attrs["scale"]),
+        "SINKS": sinks, "GROUP": group, "POWER": power_below(wide),
+        "PAGED": name == "cache_attention",
+    }  # fmt: skip
+    if at.target == "cuda":
+        more |= {"EACH": -(-dim // 32), "WARPS": WARPS, "BYTES": nbytes * WARPS * (dim + 2)}
+        kernel = OwnKernel(at, "attention.cu", f"{name}_gpu", dims=dims, sizes=sizes, **more)
+        kernel.write(touched=touched)
+    elif nbytes == 8:
+        more |= {"TILE": TILE, "BYTES": nbytes * (2 * group * (dim + 1) + TILE)}
+        kernel = OwnKernel(at, "attention.c", name, dims=dims, sizes=sizes, **more)
+        kernel.write(touched=touched)
+    else:
+        _write_blocks(at, name, dims, touched, sizes, more)
+
+
+def _write_blocks(
+    at: Site,
+    name: str,
+    dims: Mapping[str, Poly],
+    touched: Mapping[str, Poly] | None,
+    sizes: Mapping[str, Poly] | None,
+    more: dict[str, Any],
+) -> None:
+    """Writes the kernel of ``attention_blocks.c``, whose head says what the numbers are."""
+    wide, heads, dim = (int(dims[name].value) for name in ("wide", "heads", "dim"))
+    group, tokens = wide // heads, dims["tokens"]
+    rows = max(4, LINES // group)
+    across, line = -(-dim // 32) * 32, KEYS + 16
+    block = rows * group * (3 * dim + line + 2) + KEYS * (2 * dim + across)
+    few_heads = max(1, TOGETHER // (8 * CHUNK * dim))
+    together = max(n for n in range(1, min(few_heads, heads) + 1) if not heads % n)
+    alone = together * (3 * group * dim + CHUNK * (group + dim))
+    more |= {
+        "ROWS": rows, "KEYS": KEYS, "CHUNK": CHUNK, "LINE": line, "WIDE": across,
+        "WHOLE": not dim % 16, "BESIDE": max(n for n in (1, 2, 3, 4) if not group % n),
+        "SLICE": max(n for n in (16, 32, 48, 64) if n == 16 or not dim % n),
+        "TOGETHER": together, "BYTES": 4 * max(block, alone), "ROOM": 15 * 16 * wide * (dim + 2),
+    }  # fmt: skip
+    kernel = OwnKernel(at, "attention_blocks.c", f"{name}_blocks", dims=dims, sizes=sizes, **more)
+
+    def times(factor: int, part: Poly) -> Poly:
+        return Poly.constant(factor) * part
+
+    few = tokens + ONE
+    blocks = (tokens + Poly.constant(rows - 1)).floordiv(Poly.constant(rows))
+    units = tokens * Poly.constant(32).floordiv(few)
+    parts = {kernel["parts"].name: times(wide * (dim + 2), units)}
+    kernel.part("attend", extent=times(heads, units + blocks), touched={**(touched or {}), **parts})
+    joined = tokens * Poly.constant(16).floordiv(few)
+    parts |= dict.fromkeys(touched or (), Poly.constant(0))
+    kernel.part("join", extent=times(heads, joined), touched=parts)
+
+
+__all__ = ["TILE", "WARPS", "power_below", "write_attention"]
