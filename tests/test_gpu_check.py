@@ -193,6 +193,34 @@ def test_what_the_sanitizer_says() -> None:
     assert slow.status == "failed"
 
 
+def test_device_tests_import_nothing_that_is_not_carried(tmp_path: Path) -> None:
+    """As on a machine that has Python, and what ``--pack`` has packed, and nothing else."""
+    carried = {name.replace("-", "_") for name in (*carry.MAXLAB, *carry.PYCUDA_NEEDS)}
+    modules = sorted(carried | {"_pytest", "pycuda"})
+    program = f"""
+import importlib.machinery, importlib.metadata, sys
+ours = {modules!r}
+ours += [m for m, d in importlib.metadata.packages_distributions().items()
+         if {{x.lower().replace("-", "_") for x in d}} & set(ours)]
+usual = importlib.machinery.PathFinder.find_spec
+class Carried:  # what else is installed here is not found
+    def find_spec(name, path=None, target=None):
+        spec = usual(name, path, target)
+        if spec and name.split(".")[0] not in ours and "site-packages" in (spec.origin or ""):
+            return None
+        return spec
+at = sys.meta_path.index(importlib.machinery.PathFinder)
+sys.meta_path[at] = Carried
+import pytest
+sys.exit(pytest.main(["-q", "-p", "pytest_timeout", "-p", "no:cacheprovider", "--collect-only",
+                      *{list(stages.DEVICE_TESTS)!r}]))
+"""
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+
+
 def test_only_what_is_missing_is_installed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

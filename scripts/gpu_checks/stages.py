@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,9 @@ DRY_TESTS = (
     "tests/cuda/test_ops.py::test_rows_of_every_width[33]",
     "tests/cuda/test_models.py::test_a_number_is_uploaded",
 )
-SHARDS = {"test_ops.py": 4}
+SHARDS = {
+    "test_ops.py": 12, "test_products.py": 4, "test_options.py": 3, "test_hostile_products.py": 3,
+}  # fmt: skip
 """Files whose tests are dealt out to so many processes."""
 _TORCH = """
 import json
@@ -113,15 +116,18 @@ class _Share:
 
 
 def tests(machine: Machine, stage: Stage, targets: Sequence[str], budget: float) -> None:
-    """The device tests, some processes side by side: a test that loses the device ends only its
-    own process's hopes.
+    """All device tests, not a sample, some processes side by side: a test that loses the device
+    ends only its own process's hopes.
     """
+    end = time.monotonic() + budget
     shares = list(_shares(targets))
     files = {share: machine.scratch / f"{share.name}-{n}.jsonl" for n, share in enumerate(shares)}
     for file in files.values():
         file.unlink(missing_ok=True)
-    with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)) // 2)) as pool:
-        ends = list(pool.map(lambda s: _pytest(machine, s, files[s], budget), shares))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        ends = list(
+            pool.map(lambda s: _pytest(machine, s, files[s], end - time.monotonic()), shares)
+        )
     outcomes: Counter[str] = Counter()
     for share, done in zip(shares, ends, strict=True):
         found = watch_file.read(files[share])
@@ -166,6 +172,7 @@ def _pytest(machine: Machine, share: _Share, file: Path, budget: float) -> Done:
     # Plugins of other packages on that machine are not ours to be disturbed by.
     command = machine.module("pytest", "-q", "-p", "pytest_timeout", "-p", "no:cacheprovider")
     command += ["-p", "scripts.gpu_checks.watch", "--tb=short", "--maxfail=20", share.target]
+    command += [] if machine.simulated else ["--all", "--timeout=60"]
     env = {
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "MAXLAB_REQUIRE_PYCUDA": "0" if machine.simulated else "1",
