@@ -7,11 +7,12 @@
 #pragma once
 
 #define RS __restrict__
-#if defined(__CUDACC_RTC__) /* NVRTC has not the builtins in which constants that are no numbers are written */
+#if defined(__CUDACC_RTC__) /* NVRTC has no <math.h>, and no builtins for constants that are not numbers */
 #define __builtin_inff() __int_as_float(0x7f800000)
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000ll)
+#define INFINITY __builtin_inff()
 #endif
 
 /* ---- bits and halves ---------------------------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ from maxlab.toolchain.nvlib import find_program
 from tests.compiler.interpret import Builder, interpret, load, outputs_of
 from tests.compiler.test_matrix import CASES, Case, build, compare, compare_all
 from tests.cuda.conftest import ON_A_GPU
+from tests.cuda.device_text import compile_by_nvrtc
 from tests.cuda.launched import launch_as
 from tests.cuda.placing import compiled_on_gpu, load_on, on_gpu, run_on, sources_of
 from tests.sampling import chosen
@@ -115,6 +116,17 @@ def test_all_kernels_compile_for_a_device(
         if name not in usage or re.search(r"-([iu]\d+|f64)", case):
             continue  # divisions and functions of 64 bits are calls, which save registers
         assert usage[name].spill_store_bytes == 0, f"{case}: {usage[name]}"
+
+
+def test_nvrtc_takes_a_kernel_of_every_op(sources: dict[DeviceSource, str]) -> None:
+    """NVRTC has neither the C library's header nor gcc's builtins, on which nvcc gets by."""
+    first: dict[str, DeviceSource] = {}
+    for source, case in sources.items():
+        if source.headers == ("prelude.cuh",):
+            first.setdefault(case.split("-")[0], source)
+    assert {"sample.scores", "ragged.attention"} <= first.keys()
+    texts = dict.fromkeys(source.text for source in first.values())
+    compile_by_nvrtc("\n".join(texts), ["prelude.cuh"])
 
 
 CHECKED = (

@@ -95,7 +95,8 @@ CALLS = {
     ),
     "threads that the interpreter waits for": (THREADS, 6),
     "threads of an executor": (EXECUTOR, 4),
-    "an executor that waits": (EXECUTOR + "    time.sleep(1000)", 4),
+    # Not one long sleep: an interrupt right before it would not end it, whoever's code it is.
+    "an executor that waits": (EXECUTOR + "    while True: time.sleep(0.05)", 4),
 }  # fmt: skip
 
 
