@@ -163,7 +163,7 @@ static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 
       if (mx_over(ctx, &left, MR * cols * kc)) return;
       for (i64 i = 0; i < n && !direct; i++)
         __builtin_memcpy(copy + i * LDA_COPY, a + i * lda, (unsigned long)kc * 4);
-      const i64 soon = direct && g + 1 < groups ? group_start(rows, groups, g + 2) - r - n : 0;
+      const i64 soon = g + 1 < groups ? group_start(rows, groups, g + 2) - r - n : 0;
       for (i64 c0 = 0; c0 < cols; c0 += MX_NR) {
         const f32 *b = B + c0 * K + k0 * MX_NR;
         fetch_rows(a + n * lda, lda, soon * c0 / cols, soon * min64(cols, c0 + MX_NR) / cols, kc);
