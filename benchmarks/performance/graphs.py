@@ -129,13 +129,15 @@ def conv_net(name: str, threads: int, folder: Path) -> Callable[[], Any]:
 
 
 def imported(name: str, threads: int) -> Callable[[], Any]:
-    """A run of a network in maxlab, imported from torch."""
+    """A run of a network in maxlab, imported from torch: of its compiled graph, which does not look
+    whether the module has other weights by now, as nothing that was exported does."""
     import maxlab.torch
     from benchmarks.performance.with_torch import made
 
     module, inputs = made(name)
     model = maxlab.torch.load(module, *inputs, num_threads=threads)
-    return lambda: model(*inputs)
+    arrays = [x.numpy() for x in inputs]
+    return lambda: model.model.execute(*arrays)
 
 
 def minilm(name: str, threads: int) -> Callable[[], Any]:

@@ -7,6 +7,7 @@ copied. A later change of the module would be followed by some of its weights an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from operator import getitem, is_
 from typing import Any
 
 import torch
@@ -36,6 +37,13 @@ class Held:
             for name, owner, key, tensor in places
             if id(tensor) in used  # also under the other names of a tensor with several
         ]
+        self._owners = [row[1] for row in self._rows]
+        self._keys = [row[2] for row in self._rows]
+        self._tensors = [row[3] for row in self._rows]
+        self._counted = [row[3] for row in self._rows if row[4] >= 0]
+        self._versions = [row[4] for row in self._rows if row[4] >= 0]
+        self._placed = [row[3] for row in self._rows if row[5]]
+        self._addresses = [row[5] for row in self._rows if row[5]]
 
     def require_unchanged(self) -> None:
         """Raises unless all tensors are what they were.
@@ -43,6 +51,22 @@ class Held:
         Raises:
             WeightError: ML729, one of them has changed or is another one now.
         """
+        if not self._is_unchanged():
+            self._require_row_by_row()
+
+    def _is_unchanged(self) -> bool:
+        """Whether all are what they were, without which one is not: each call of a model asks."""
+        try:
+            found = list(map(getitem, self._owners, self._keys))
+        except KeyError:
+            return False
+        return (
+            all(map(is_, found, self._tensors))
+            and [tensor._version for tensor in self._counted] == self._versions
+            and [tensor.data_ptr() for tensor in self._placed] == self._addresses
+        )
+
+    def _require_row_by_row(self) -> None:
         for name, owner, key, tensor, version, address in self._rows:
             same = owner.get(key) is tensor
             if not same:

@@ -13,6 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from maxlab import trace
+from maxlab.dtype import DType
 from maxlab.engine import InferenceSession, Model
 from maxlab.engine.profile import Profile, profile_model
 from maxlab.engine.times import plural, time_text
@@ -72,6 +73,20 @@ def _shared(x: Any) -> Any:
         return x
     is_odd = x.is_neg() or x.is_nested or x._is_zerotensor()  # its memory is not its elements
     return x if is_odd or x.device.type != "cpu" else x.numpy()
+
+
+_NUMBERS = frozenset(
+    {DType.float32, DType.float64, DType.int32, DType.int64, DType.uint8, DType.bool}
+)
+"""Dtypes whose results are passed on as arrays of NumPy."""
+
+
+def _as_torch(x: Any) -> torch.Tensor:
+    """The result ``x`` as a tensor of torch, by way of NumPy where that is faster than DLPack."""
+    if x.dtype in _NUMBERS and x.is_host and not x.read_only:
+        return torch.from_numpy(x.to_numpy())
+    tensor: torch.Tensor = torch.from_dlpack(x)
+    return tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +155,10 @@ class TorchModel:
         self._called, signature = exported.program.call_spec, exported.program.graph_signature
         self._taken = [s for s in signature.input_specs if s.kind is InputKind.USER_INPUT]
         self._given = [s for s in signature.output_specs if s.kind is OutputKind.USER_OUTPUT]
+        # How many arguments there are if all are tensors given by position, else -1.
+        self._plain = len(args)
+        if kwargs or self._called.in_spec != pytree.tree_structure(((0,) * len(args), {})):
+            self._plain = -1
         self._random = _draws(exported.program)
         self._ranges = exported.ranges
         session = InferenceSession(num_threads=num_threads)
@@ -169,8 +188,12 @@ class TorchModel:
         """
         self._held.require_unchanged()
         records = torch.is_grad_enabled()
-        leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
         expected, specs = self._called.in_spec, self._taken
+        leaves: Sequence[Any]
+        if not kwargs and len(args) == self._plain and all(type(x) is torch.Tensor for x in args):
+            leaves, spec = args, expected
+        else:
+            leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
         if spec != expected or len(leaves) != len(specs):
             raise InputError(
                 "ML687",
@@ -229,7 +252,7 @@ class TorchModel:
                 )
 
     def _unflattened(self, outputs: Sequence[Any]) -> Any:
-        made = iter([torch.from_dlpack(x) for x in outputs])
+        made = iter([_as_torch(x) for x in outputs])
         leaves = []
         for spec in self._given:
             if isinstance(spec.arg, ConstantArgument):
