@@ -364,8 +364,7 @@ class InferenceSession(Whole):
             from maxlab.engine.kept.opening import options_of
 
             chosen = options_of(kept, is_trusted=bool(trusted))
-        before = chosen
-        chosen = chosen.of_session(self._options)
+        before, chosen = chosen, chosen.of_session(self._options)
         if chosen.at_load and not config().at_load:
             chosen = chosen.with_options(at_load=False)
         graph = model
