@@ -7,7 +7,6 @@ copied. A later change of the module would be followed by some of its weights an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from operator import getitem, is_
 from typing import Any
 
 import torch
@@ -37,9 +36,8 @@ class Held:
             for name, owner, key, tensor in places
             if id(tensor) in used  # also under the other names of a tensor with several
         ]
-        self._owners = [row[1] for row in self._rows]
-        self._keys = [row[2] for row in self._rows]
-        self._tensors = [row[3] for row in self._rows]
+        owners = {id(row[1]): row[1] for row in self._rows}
+        self._members = [(owner, list(owner.values())) for owner in owners.values()]
         self._counted = [row[3] for row in self._rows if row[4] >= 0]
         self._versions = [row[4] for row in self._rows if row[4] >= 0]
         self._placed = [row[3] for row in self._rows if row[5]]
@@ -55,16 +53,18 @@ class Held:
             self._require_row_by_row()
 
     def _is_unchanged(self) -> bool:
-        """Whether all are what they were, without which one is not: each call of a model asks."""
+        """Whether all are what they were, without which one is not: each call of a model asks, and
+        what it touches has left the caches while the model ran."""
         try:
-            found = list(map(getitem, self._owners, self._keys))
-        except KeyError:
+            for owner, members in self._members:
+                # Lists compare what is not the same object by ==, which tensors refuse.
+                if list(owner.values()) != members:
+                    return False
+        except RuntimeError:
             return False
-        return (
-            all(map(is_, found, self._tensors))
-            and [tensor._version for tensor in self._counted] == self._versions
-            and [tensor.data_ptr() for tensor in self._placed] == self._addresses
-        )
+        return [tensor._version for tensor in self._counted] == self._versions and [
+            tensor.data_ptr() for tensor in self._placed
+        ] == self._addresses
 
     def _require_row_by_row(self) -> None:
         for name, owner, key, tensor, version, address in self._rows:
