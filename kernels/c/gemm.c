@@ -270,7 +270,8 @@ int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
  * L2, small enough to give every thread several items, so that a late or slowed thread does not hold up the others. */
 void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb) {
   i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), rows = M < 1 ? 1 : M, per = panels_most;
-  i64 want = nthreads > 1 ? (rows <= 2 * MR ? 8 : 4) * nthreads : 1; /* items */
+  /* Items. Each copies its rows: of some rows few columns are not worth that. */
+  i64 want = nthreads > 1 ? (rows <= MR ? 8 : rows <= SOME ? 2 : 4) * nthreads : 1;
   if (rows > rows_most) rows = ceil_div(rows, ceil_div(rows, rows_most));
   while (per > 1 && ceil_div(M, rows) * ceil_div(panels, per) < want) per--;
   *mb = rows;

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from maxlab.pipelines.lib.config import PipelineConfig
 
 
-BESIDE = {"cpu": 40, "gpu": 512}
+BESIDE = {"cpu": 32, "gpu": 512}
 """Tokens of prompts beside next tokens, by the kind of the device. A step of next tokens reads all
 weights for little work, and so many tokens more make it about three times as long. Fewer would
 delay a prompt: with steps P times as long as those of next tokens alone, its first token comes
