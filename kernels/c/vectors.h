@@ -169,6 +169,15 @@ INL mx_lanes mx_lanes_of_16(const f32 *table, mx_lanes at) { /* numbers of a tab
 #endif
   return y;
 }
+INL mx_lanes mx_lanes_fma(mx_lanes a, mx_lanes b, mx_lanes c) { /* a b + c */
+  f32 x[MX_LANES], y[MX_LANES], z[MX_LANES];
+  *(mx_lanes *)x = a;
+  *(mx_lanes *)y = b;
+  *(mx_lanes *)z = c;
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) z[l] = __builtin_fmaf(x[l], y[l], z[l]);
+  return *(mx_lanes *)z;
+}
+INL mx_lanes mx_lanes_all(f32 x) { return (mx_lanes){0} + x; }
 #endif
 #if defined(__AVX512F__)
 INL mx_lanes mx_lanes_scaled(mx_lanes x, mx_lanes n) { /* x * 2^n, for n rounded down */
@@ -212,27 +221,75 @@ INL void mx_exp_lanes_f32(f32 *x) {
 }
 // @end
 
-// @section gelu_lanes needs exp_lanes gelu_f32
-/* mx_gelu_f32 of the floats of a vector, with the same bits */
+// @section piece_lanes needs exp_lanes
+/* The polynomial of a table, see tables.h, whose piece the last four bits of `at` name; d is what is left of its middle. */
+#if defined(__AVX2__) && defined(__FMA__)
+INL mx_lanes mx_piece_of(const f32 (*table)[16], mx_lanes at, mx_lanes d) {
+  mx_lanes p = mx_lanes_of_16(table[7], at);
+  p = mx_lanes_fma(p, d, mx_lanes_of_16(table[6], at));
+  p = mx_lanes_fma(p, d, mx_lanes_of_16(table[5], at));
+  p = mx_lanes_fma(p, d, mx_lanes_of_16(table[4], at));
+  p = mx_lanes_fma(p, d, mx_lanes_of_16(table[3], at));
+  return mx_lanes_fma(p, d, mx_lanes_of_16(table[2], at));
+}
+#endif
+// @end
+
+// @section erf_lanes needs piece_lanes erf_table erf_f32
+/* erf of the floats of a vector, 0.6 ulp: a piece has a polynomial of degree 6, whose error counts little beside the value at
+ * its middle, or near 0 beside the number itself. */
+INL void mx_erf_lanes_f32(f32 *x) {
+#if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT) && !defined(MX_FAST)
+  const f32 shift = 0x1.8p23f; /* in a sum with it the last bits are the nearest integer */
+  f32 a[MX_LANES], t[MX_LANES], d[MX_LANES], first[MX_LANES], p[MX_LANES];
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) a[l] = __builtin_fabsf(x[l]);
+  *(mx_lanes *)a = mx_lanes_between(*(mx_lanes *)a, 0.0f, 3.97f);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) t[l] = __builtin_fmaf(a[l], 3.9f, shift);
+  *(mx_lanes *)d = *(mx_lanes *)a - mx_lanes_of_16(mx_erf_table[0], *(mx_lanes *)t);
+  *(mx_lanes *)first = mx_lanes_of_16(mx_erf_table[1], *(mx_lanes *)t);
+  *(mx_lanes *)p = mx_piece_of(mx_erf_table, *(mx_lanes *)t, *(mx_lanes *)d);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
+    f32 by = t[l] > shift + 3.0f ? d[l] : a[l], from = t[l] > shift + 3.0f ? first[l] : a[l];
+    x[l] = __builtin_copysignf(__builtin_fmaf(by, p[l], from), x[l]);
+  }
+#else
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_erf_f32(x[l]);
+#endif
+}
+// @end
+
+// @section gelu_lanes needs piece_lanes normal_table gelu_f32
+/* gelu of the floats of a vector: max(x, 0) - |x| Q(|x|), where Q is the part of the normal distribution to the left, e^(-a^2/2)
+ * times what the table has. */
 INL void mx_gelu_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && !defined(MX_EXACT) && !defined(MX_FAST)
-  f32 a[MX_LANES], g[MX_LANES], n[MX_LANES];
+  static const f32 powers[16] = {MX_POWERS};
+  f32 a[MX_LANES], t[MX_LANES], k[MX_LANES], high[MX_LANES], g[MX_LANES], v[MX_LANES];
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) a[l] = __builtin_fabsf(x[l]);
+  *(mx_lanes *)a = mx_lanes_between(*(mx_lanes *)a, 0.0f, 14.8f);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    f32 turns;
-    a[l] = __builtin_fabsf(x[l]);
-    a[l] = a[l] > 14.8f ? 14.8f : a[l];
-    g[l] = mx_gelu_tail_f32(a[l], &turns);
-    n[l] = turns;
+    t[l] = __builtin_fmaf(a[l] * a[l], -0.72134752f, 0x1.8p19f); /* see mx_exp_lanes_f32 */
+    k[l] = t[l] - 0x1.8p19f;
+    v[l] = mx_f32_bits(mx_bits_f32(a[l] + 1.0f) >> 21);
   }
-  *(mx_lanes *)g = mx_lanes_scaled(*(mx_lanes *)g, *(mx_lanes *)n);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_gelu_ends_f32(x[l], a[l], g[l]);
+  *(mx_lanes *)high = mx_lanes_of_16(powers, *(mx_lanes *)t);
+  *(mx_lanes *)g = *(mx_lanes *)a - mx_lanes_of_16(mx_normal_table[0], *(mx_lanes *)v);
+  *(mx_lanes *)g = mx_lanes_fma(mx_piece_of(mx_normal_table, *(mx_lanes *)v, *(mx_lanes *)g), *(mx_lanes *)g, mx_lanes_of_16(mx_normal_table[1], *(mx_lanes *)v));
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
+    f32 s = a[l] * a[l], r = __builtin_fmaf(k[l], 2.0f * 0.693115234f, s); /* e^(-r/2) is left of e^(-s/2) */
+    r = __builtin_fmaf(k[l], 2.0f * 3.19461833e-05f, r) + __builtin_fmaf(a[l], a[l], -s);
+    f32 q = __builtin_fmaf(r, __builtin_fmaf(r, -0.0208333991f, 0.125004053f), -0.5f);
+    g[l] *= a[l] * __builtin_fmaf(high[l] * r, q, high[l]);
+  }
+  *(mx_lanes *)g = mx_lanes_scaled(*(mx_lanes *)g, *(mx_lanes *)k);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = (x[l] > 0.0f ? x[l] : 0.0f * x[l]) - g[l];
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_gelu_f32(x[l]);
 #endif
 }
 // @end
 
-// @section fast_lanes needs exp_lanes tanh_sigmoid_f32
+// @section fast_lanes needs exp_lanes tanh_f32 sigmoid_f32
 /* tanh and sigmoid of vectors with MX_FAST: their quotients by an inverse that is not divided. */
 INL void mx_tanh_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && defined(MX_FAST)
@@ -262,18 +319,6 @@ INL void mx_sigmoid_lanes_f32(f32 *x) {
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_sigmoid_f32(x[l]);
 #endif
 }
-INL void mx_tanh_sigmoid_lanes_f32(f32 *x) {
-#if defined(__AVX512F__) && defined(MX_FAST)
-  f32 n[MX_LANES], power[MX_LANES], below[MX_LANES];
-  *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 40.0f);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) n[l] = mx_exp_turns_f32(x[l]);
-  *(mx_lanes *)power = mx_lanes_scaled((mx_lanes){0} + 1.0f, *(mx_lanes *)n);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_above_f32(x[l], n[l], power[l], &below[l]);
-  *(mx_lanes *)x *= mx_lanes_inverse(*(mx_lanes *)below);
-#else
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_f32(x[l]);
-#endif
-}
 INL void mx_silu_lanes_f32(f32 *x) {
   f32 y[MX_LANES];
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) y[l] = x[l];
@@ -291,6 +336,41 @@ INL void mx_gelu_tanh_lanes_f32(f32 *x) {
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) y[l] = x[l] * __builtin_fmaf(0.0713548163f, x[l] * x[l], 1.59576912f);
   mx_sigmoid_lanes_f32(y);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] *= y[l];
+}
+// @end
+
+// @section tanh_sigmoid_lanes needs piece_lanes tanh_sigmoid_table tanh_sigmoid_f32
+/* tanh(x) sigmoid(x) of the floats of a vector, 1.8 ulp: with h of |x| from the table h to the right of 0, and -e^x h to the left.
+ * With MX_FAST a quotient by an inverse that is not divided. */
+INL void mx_tanh_sigmoid_lanes_f32(f32 *x) {
+#if defined(__AVX512F__) && defined(MX_FAST)
+  f32 n[MX_LANES], power[MX_LANES], below[MX_LANES];
+  *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 40.0f);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) n[l] = mx_exp_turns_f32(x[l]);
+  *(mx_lanes *)power = mx_lanes_scaled((mx_lanes){0} + 1.0f, *(mx_lanes *)n);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_above_f32(x[l], n[l], power[l], &below[l]);
+  *(mx_lanes *)x *= mx_lanes_inverse(*(mx_lanes *)below);
+#elif defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT) && !defined(MX_FAST)
+  f32 a[MX_LANES], b[MX_LANES], v[MX_LANES], d[MX_LANES], first[MX_LANES], p[MX_LANES];
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) a[l] = __builtin_fabsf(x[l]);
+  *(mx_lanes *)b = mx_lanes_between(*(mx_lanes *)a * 0.5f, 0.0f, 8.66f); /* of more, h is 1 */
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
+    a[l] = -a[l];
+    v[l] = __builtin_fmaf(b[l], 1.7312f, 1.0f);
+    p[l] = mx_f32_bits(mx_bits_f32(v[l]) >> 21);
+  }
+  mx_exp_lanes_f32(a);
+  *(mx_lanes *)d = *(mx_lanes *)b - mx_lanes_of_16(mx_tanh_sigmoid_table[0], *(mx_lanes *)p);
+  *(mx_lanes *)first = mx_lanes_of_16(mx_tanh_sigmoid_table[1], *(mx_lanes *)p);
+  *(mx_lanes *)p = mx_piece_of(mx_tanh_sigmoid_table, *(mx_lanes *)p, *(mx_lanes *)d);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
+    f32 by = v[l] >= 1.5f ? d[l] : b[l], from = v[l] >= 1.5f ? first[l] : b[l];
+    f32 h = __builtin_copysignf(__builtin_fmaf(by, p[l], from), x[l]);
+    x[l] = x[l] < 0.0f ? a[l] * h : h;
+  }
+#else
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_f32(x[l]);
+#endif
 }
 // @end
 

@@ -28,7 +28,7 @@ _FUNCTION_TYPE = re.compile(r"^typedef\b[^;{}]*?\(\*(\w+)\)\s*\(", re.MULTILINE)
 _NAMES = (_FUNCTION, _MACRO, _TYPE, _FUNCTION_TYPE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 BASE = "abi"
-FILES = ("prelude.h", "functions.h", "vectors.h", "integers.h")
+FILES = ("prelude.h", "functions.h", "tables.h", "vectors.h", "integers.h")
 
 
 @functools.cache
