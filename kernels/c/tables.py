@@ -4,8 +4,8 @@ A function is cut into sixteen pieces, as many as a register holds numbers of: a
 `vpermps` takes the coefficients of each element's piece from registers, and one short polynomial
 does for all pieces. A table is a list of rows of sixteen numbers each: the middles m of the pieces,
 the function f(m) there, and the coefficients of p, lowest power first, where
-f(a) = f(m) + (a - m) p(a - m). Near 0, where an error has to be a part of a small number,
-f(a) = a + a p(a - m), and f(m) is not needed.
+f(a) = f(m) + (a - m) p(a - m). The piece that begins at 0 has its middle there. A function that is
+nearly a can be told as a + a p(a - m) near 0, which is rounded less; f(m) is not needed then.
 
 The sum is rounded where f(m) counts, so f(m) should be a float: a middle is one of the floats
 nearby for which it nearly is.
@@ -29,7 +29,7 @@ erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 class Piece(NamedTuple):
-    """Numbers from `low` to `high`, and whether they count as near 0."""
+    """Numbers from `low` to `high`, and whether the function is told as a + a p there."""
 
     low: float
     high: float
@@ -49,29 +49,34 @@ def even(scale: float, near: int) -> list[Piece]:
     return [Piece(max(k - 0.5, 0.0) / scale, (k + 0.5) / scale, k < near) for k in range(PIECES)]
 
 
-def growing(scale: float, near: int) -> list[Piece]:
+def growing(scale: float) -> list[Piece]:
     """Four pieces for each octave of 1 + scale a from 1 to 16. The last bit of its exponent but one,
     the last one and the first two bits behind it number them: the piece of 1 has the number 12."""
     ends = [(2.0**e * (1 + q / 4) - 1) / scale for e in range(5) for q in range(4)]
-    made = [Piece(ends[k], ends[k + 1], k < near) for k in range(PIECES)]
+    made = [Piece(ends[k], ends[k + 1], False) for k in range(PIECES)]
     return made[4:] + made[:4]
 
 
 def left_of_normal(a: Array) -> Array:
-    """e^(a^2 / 2) times the part of the normal distribution that lies left of -a."""
-    return 0.5 * erfc(a / math.sqrt(2)) * np.exp(a * a / 2)
+    """a times the part of the normal distribution that lies left of -a, times e^(a^2 / 2)."""
+    return 0.5 * a * erfc(a / math.sqrt(2)) * np.exp(a * a / 2)
 
 
-def tanh_sigmoid(h: Array) -> Array:
-    """tanh(2 h) sigmoid(2 h) for h of 0 and more, where near 0 it is h; for -h it is -e^(-2 h) times
-    that."""
-    return -np.expm1(-2 * h) / (1 + np.exp(-4 * h))
+def tanh_sigmoid(a: Array) -> Array:
+    """tanh(a) sigmoid(a) for a of 0 and more; for -a it is -e^-a times that."""
+    return -np.expm1(-a) / (1 + np.exp(-2 * a))
+
+
+def sigmoid(a: Array) -> Array:
+    """The sigmoid of a of 0 and more; for -a it is e^-a times that."""
+    return 1 / (1 + np.exp(-a))
 
 
 TABLES: dict[str, Table] = {
     "erf": Table(erf, even(3.9, 4), 6),
-    "normal": Table(left_of_normal, growing(1.0, 0), 6),
-    "tanh_sigmoid": Table(tanh_sigmoid, growing(1.7312, 2), 6),
+    "normal": Table(left_of_normal, growing(1.0), 6),
+    "sigmoid": Table(sigmoid, growing(0.8), 5),
+    "tanh_sigmoid": Table(tanh_sigmoid, growing(0.8), 7),
 }
 
 
@@ -80,7 +85,7 @@ def middle(table: Table, piece: Piece) -> float:
     one."""
     half = (piece.high - piece.low) / 2
     at = float(np.float32(piece.low + half))
-    if piece.near:
+    if piece.low == 0 or piece.near:
         return 0.0 if piece.low == 0 else at
     near = off = np.array([at])
     for reach in (1e-3, 1e-2, 0.1, 0.5):

@@ -144,17 +144,24 @@ INL void mx_streamed(void) {
  * The sixteen powers lie in registers, each in two parts.  AVX-512 multiplies by a power of two at once, with one rounding, at
  * both ends too; no loop that gcc makes vectors of has these instructions. */
 #if defined(__AVX2__) && defined(__FMA__)
-#define MX_POWERS                                                                                                      \
-  1.0f, 1.0442737f, 1.0905077f, 1.1387886f, 1.1892071f, 1.2418578f, 1.2968396f, 1.3542556f, 1.4142135f, 1.4768262f,    \
-      1.5422108f, 1.6104903f, 1.6817929f, 1.7562522f, 1.8340081f, 1.9152066f
-#define MX_POWERS_REST                                                                                                 \
-  0.0f, 4.83347e-08f, -1.307754e-08f, 5.3862223e-08f, 3.7976353e-08f, 4.496838e-08f, -4.0189995e-08f, -1.0123349e-08f, \
-      2.4203235e-08f, -4.500899e-08f, 8.070905e-09f, 9.836217e-09f, -2.4755327e-08f, -9.23577e-09f, -1.1239278e-08f,   \
-      9.845328e-09f
+/* the powers of e^x, or with S of - of -e^x, and what they lack */
+#define MX_POWERS(S)                                                                                                   \
+  S 1.0f, S 1.0442737f, S 1.0905077f, S 1.1387886f, S 1.1892071f, S 1.2418578f, S 1.2968396f, S 1.3542556f,            \
+      S 1.4142135f, S 1.4768262f, S 1.5422108f, S 1.6104903f, S 1.6817929f, S 1.7562522f, S 1.8340081f, S 1.9152066f
+#define MX_POWERS_REST(S)                                                                                              \
+  S 0.0f, S 4.83347e-08f, S -1.307754e-08f, S 5.3862223e-08f, S 3.7976353e-08f, S 4.496838e-08f, S -4.0189995e-08f,    \
+      S -1.0123349e-08f, S 2.4203235e-08f, S -4.500899e-08f, S 8.070905e-09f, S 9.836217e-09f, S -2.4755327e-08f,      \
+      S -9.23577e-09f, S -1.1239278e-08f, S 9.845328e-09f
 INL mx_lanes mx_lanes_between(mx_lanes x, f32 low, f32 high) { /* a NaN stays one */
   mx_lanes top = (mx_lanes){0} + high, bottom = (mx_lanes){0} + low;
   __asm__("vminps %1, %2, %0" : "=v"(x) : "v"(x), "v"(top));
   __asm__("vmaxps %1, %2, %0" : "=v"(x) : "v"(x), "v"(bottom));
+  return x;
+}
+INL mx_lanes mx_lanes_size(mx_lanes x, f32 high) { /* |x|, but at most `high`; a NaN stays one */
+  mx_lanes top = (mx_lanes){0} + high;
+  x = (mx_lanes)((mx_lane_bits)x & 0x7fffffff);
+  __asm__("vminps %1, %2, %0" : "=v"(x) : "v"(x), "v"(top));
   return x;
 }
 INL mx_lanes mx_lanes_of_16(const f32 *table, mx_lanes at) { /* numbers of a table; of `at`, bits 0 to 3 count */
@@ -177,13 +184,22 @@ INL mx_lanes mx_lanes_fma(mx_lanes a, mx_lanes b, mx_lanes c) { /* a b + c */
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) z[l] = __builtin_fmaf(x[l], y[l], z[l]);
   return *(mx_lanes *)z;
 }
-INL mx_lanes mx_lanes_all(f32 x) { return (mx_lanes){0} + x; }
 #endif
-#if defined(__AVX512F__)
+#if defined(__AVX2__) && defined(__FMA__)
 INL mx_lanes mx_lanes_scaled(mx_lanes x, mx_lanes n) { /* x * 2^n, for n rounded down */
+#if defined(__AVX512F__)
   __asm__("vscalefps %2, %1, %0" : "=v"(x) : "v"(x), "v"(n));
+#else
+  f32 y[MX_LANES], k[MX_LANES];
+  *(mx_lanes *)y = x;
+  *(mx_lanes *)k = n;
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) y[l] = mx_exp_scaled_f32(y[l], __builtin_floorf(k[l]));
+  x = *(mx_lanes *)y;
+#endif
   return x;
 }
+#endif
+#if defined(__AVX512F__)
 INL mx_lanes mx_lanes_inverse(mx_lanes x) { /* 1 / x to 1 ulp, for x from 2^-126 to 2^126: 14 bits, then a step of Newton's */
   mx_lanes y;
   f32 u[MX_LANES], v[MX_LANES];
@@ -194,27 +210,28 @@ INL mx_lanes mx_lanes_inverse(mx_lanes x) { /* 1 / x to 1 ulp, for x from 2^-126
   return *(mx_lanes *)v;
 }
 #endif
-INL void mx_exp_lanes_f32(f32 *x) {
-#if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT)
-  static const f32 powers[16] = {MX_POWERS}, rests[16] = {MX_POWERS_REST};
-  f32 t[MX_LANES], high[MX_LANES], low[MX_LANES], n[MX_LANES];
-  *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 90.0f);
+#if defined(__AVX2__) && defined(__FMA__)
+/* e^x = 2^floor(n) (high + x), for x from -110 to 90 */
+INL void mx_exp_parts(f32 *x, f32 *high, f32 *n, const f32 *powers, const f32 *rests) {
+  f32 t[MX_LANES], low[MX_LANES];
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) t[l] = __builtin_fmaf(x[l], 1.44269504f, 0x1.8p19f); /* n in its last bits */
   *(mx_lanes *)high = mx_lanes_of_16(powers, *(mx_lanes *)t);
   *(mx_lanes *)low = mx_lanes_of_16(rests, *(mx_lanes *)t);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    f32 k = t[l] - 0x1.8p19f, r = __builtin_fmaf(k, -3.19461833e-05f, __builtin_fmaf(k, -0.693115234f, x[l])); /* k = n / 16 */
+    f32 k = t[l] - 0x1.8p19f, r = __builtin_fmaf(k, -3.19461833e-05f, __builtin_fmaf(k, -0.693115234f, x[l])); /* 16 k is whole */
     f32 q = __builtin_fmaf(r * r, __builtin_fmaf(0.166667193f, r, 0.500016212f), r);
-    x[l] = high[l] + __builtin_fmaf(high[l], q, low[l]);
-#if defined(__AVX512F__)
+    x[l] = __builtin_fmaf(high[l], q, low[l]);
     n[l] = k;
   }
-  *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)x, *(mx_lanes *)n);
-#else
-    n[l] = __builtin_floorf(k);
-    x[l] = mx_exp_scaled_f32(x[l], n[l]);
-  }
+}
 #endif
+INL void mx_exp_lanes_f32(f32 *x) {
+#if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT)
+  static const f32 powers[16] = {MX_POWERS(+)}, rests[16] = {MX_POWERS_REST(+)};
+  f32 high[MX_LANES], n[MX_LANES];
+  *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 90.0f);
+  mx_exp_parts(x, high, n, powers, rests);
+  *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)high + *(mx_lanes *)x, *(mx_lanes *)n);
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_exp_f32(x[l]);
 #endif
@@ -222,15 +239,40 @@ INL void mx_exp_lanes_f32(f32 *x) {
 // @end
 
 // @section piece_lanes needs exp_lanes
-/* The polynomial of a table, see tables.h, whose piece the last four bits of `at` name; d is what is left of its middle. */
+/* A function by its table, see tables.h: p(a - m), and f(m) + (a - m) p(a - m).  The last four bits of `at` name the piece, and
+ * `terms`, 5 to 7, are known when it is compiled. */
 #if defined(__AVX2__) && defined(__FMA__)
-INL mx_lanes mx_piece_of(const f32 (*table)[16], mx_lanes at, mx_lanes d) {
-  mx_lanes p = mx_lanes_of_16(table[7], at);
-  p = mx_lanes_fma(p, d, mx_lanes_of_16(table[6], at));
+INL mx_lanes mx_factor_of(const f32 (*table)[16], i32 terms, mx_lanes at, mx_lanes d) {
+  mx_lanes p = mx_lanes_of_16(table[terms + 1], at);
+  if (terms > 6) p = mx_lanes_fma(p, d, mx_lanes_of_16(table[7], at));
+  if (terms > 5) p = mx_lanes_fma(p, d, mx_lanes_of_16(table[6], at));
   p = mx_lanes_fma(p, d, mx_lanes_of_16(table[5], at));
   p = mx_lanes_fma(p, d, mx_lanes_of_16(table[4], at));
   p = mx_lanes_fma(p, d, mx_lanes_of_16(table[3], at));
   return mx_lanes_fma(p, d, mx_lanes_of_16(table[2], at));
+}
+INL mx_lanes mx_piece_of(const f32 (*table)[16], i32 terms, mx_lanes at, mx_lanes a) {
+  mx_lanes d = a - mx_lanes_of_16(table[0], at);
+  return mx_lanes_fma(mx_factor_of(table, terms, at, d), d, mx_lanes_of_16(table[1], at));
+}
+INL mx_lanes mx_growing_of(const f32 (*table)[16], i32 terms, f32 scale, mx_lanes a) { /* of pieces by 1 + scale a */
+  f32 x[MX_LANES], at[MX_LANES];
+  *(mx_lanes *)x = a;
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) at[l] = mx_f32_bits(mx_bits_f32(__builtin_fmaf(x[l], scale, 1.0f)) >> 21);
+  return mx_piece_of(table, terms, *(mx_lanes *)at, a);
+}
+/* `right`, and where x < 0 as many times e^x, or -e^x; scaled at the end, so that what becomes subnormal has all digits before */
+INL void mx_to_the_left(f32 *x, mx_lanes right, const f32 *powers, const f32 *rests) {
+  f32 y[MX_LANES], t[MX_LANES], high[MX_LANES], n[MX_LANES];
+  *(mx_lanes *)y = right;
+  *(mx_lanes *)t = mx_lanes_between(*(mx_lanes *)x, -110.0f, 0.0f);
+  mx_exp_parts(t, high, n, powers, rests);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
+    i32 left = (i32)mx_bits_f32(x[l]) < 0;
+    y[l] = left ? __builtin_fmaf(y[l], high[l], y[l] * t[l]) : y[l];
+    n[l] = left ? n[l] : 0.0f;
+  }
+  *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)y, *(mx_lanes *)n);
 }
 #endif
 // @end
@@ -239,18 +281,17 @@ INL mx_lanes mx_piece_of(const f32 (*table)[16], mx_lanes at, mx_lanes d) {
 /* erf of the floats of a vector, 0.6 ulp: a piece has a polynomial of degree 6, whose error counts little beside the value at
  * its middle, or near 0 beside the number itself. */
 INL void mx_erf_lanes_f32(f32 *x) {
-#if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT) && !defined(MX_FAST)
+#if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT)
   const f32 shift = 0x1.8p23f; /* in a sum with it the last bits are the nearest integer */
   f32 a[MX_LANES], t[MX_LANES], d[MX_LANES], first[MX_LANES], p[MX_LANES];
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) a[l] = __builtin_fabsf(x[l]);
-  *(mx_lanes *)a = mx_lanes_between(*(mx_lanes *)a, 0.0f, 3.97f);
+  *(mx_lanes *)a = mx_lanes_size(*(mx_lanes *)x, 3.97f);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) t[l] = __builtin_fmaf(a[l], 3.9f, shift);
   *(mx_lanes *)d = *(mx_lanes *)a - mx_lanes_of_16(mx_erf_table[0], *(mx_lanes *)t);
   *(mx_lanes *)first = mx_lanes_of_16(mx_erf_table[1], *(mx_lanes *)t);
-  *(mx_lanes *)p = mx_piece_of(mx_erf_table, *(mx_lanes *)t, *(mx_lanes *)d);
+  *(mx_lanes *)p = mx_factor_of(mx_erf_table, 6, *(mx_lanes *)t, *(mx_lanes *)d);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    f32 by = t[l] > shift + 3.0f ? d[l] : a[l], from = t[l] > shift + 3.0f ? first[l] : a[l];
-    x[l] = __builtin_copysignf(__builtin_fmaf(by, p[l], from), x[l]);
+    f32 near = __builtin_fmaf(a[l], p[l], a[l]), far = __builtin_fmaf(d[l], p[l], first[l]);
+    x[l] = __builtin_copysignf(t[l] > shift + 3.0f ? far : near, x[l]);
   }
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_erf_f32(x[l]);
@@ -263,23 +304,20 @@ INL void mx_erf_lanes_f32(f32 *x) {
  * times what the table has. */
 INL void mx_gelu_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && !defined(MX_EXACT) && !defined(MX_FAST)
-  static const f32 powers[16] = {MX_POWERS};
-  f32 a[MX_LANES], t[MX_LANES], k[MX_LANES], high[MX_LANES], g[MX_LANES], v[MX_LANES];
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) a[l] = __builtin_fabsf(x[l]);
-  *(mx_lanes *)a = mx_lanes_between(*(mx_lanes *)a, 0.0f, 14.8f);
+  static const f32 powers[16] = {MX_POWERS(+)};
+  f32 a[MX_LANES], t[MX_LANES], k[MX_LANES], high[MX_LANES], g[MX_LANES];
+  *(mx_lanes *)a = mx_lanes_size(*(mx_lanes *)x, 14.8f);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
     t[l] = __builtin_fmaf(a[l] * a[l], -0.72134752f, 0x1.8p19f); /* see mx_exp_lanes_f32 */
     k[l] = t[l] - 0x1.8p19f;
-    v[l] = mx_f32_bits(mx_bits_f32(a[l] + 1.0f) >> 21);
   }
   *(mx_lanes *)high = mx_lanes_of_16(powers, *(mx_lanes *)t);
-  *(mx_lanes *)g = *(mx_lanes *)a - mx_lanes_of_16(mx_normal_table[0], *(mx_lanes *)v);
-  *(mx_lanes *)g = mx_lanes_fma(mx_piece_of(mx_normal_table, *(mx_lanes *)v, *(mx_lanes *)g), *(mx_lanes *)g, mx_lanes_of_16(mx_normal_table[1], *(mx_lanes *)v));
+  *(mx_lanes *)g = mx_growing_of(mx_normal_table, 6, 1.0f, *(mx_lanes *)a);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
     f32 s = a[l] * a[l], r = __builtin_fmaf(k[l], 2.0f * 0.693115234f, s); /* e^(-r/2) is left of e^(-s/2) */
     r = __builtin_fmaf(k[l], 2.0f * 3.19461833e-05f, r) + __builtin_fmaf(a[l], a[l], -s);
     f32 q = __builtin_fmaf(r, __builtin_fmaf(r, -0.0208333991f, 0.125004053f), -0.5f);
-    g[l] *= a[l] * __builtin_fmaf(high[l] * r, q, high[l]);
+    g[l] *= __builtin_fmaf(high[l] * r, q, high[l]);
   }
   *(mx_lanes *)g = mx_lanes_scaled(*(mx_lanes *)g, *(mx_lanes *)k);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = (x[l] > 0.0f ? x[l] : 0.0f * x[l]) - g[l];
@@ -289,8 +327,51 @@ INL void mx_gelu_lanes_f32(f32 *x) {
 }
 // @end
 
-// @section fast_lanes needs exp_lanes tanh_f32 sigmoid_f32
-/* tanh and sigmoid of vectors with MX_FAST: their quotients by an inverse that is not divided. */
+// @section sigmoid_lanes needs piece_lanes sigmoid_table sigmoid_f32 silu_f32
+/* sigmoid(x), 1.6 ulp, and x sigmoid(x): with h of |x| from the table h to the right of 0, and e^x h to the left.  With MX_FAST
+ * a quotient by an inverse that is not divided. */
+#if defined(__AVX512F__)
+INL mx_lanes mx_sigmoid_size(f32 *x) { /* of |x| */
+  return mx_growing_of(mx_sigmoid_table, 5, 0.8f, mx_lanes_size(*(mx_lanes *)x, 18.7f)); /* of more it is 1 */
+}
+#endif
+INL void mx_sigmoid_lanes_f32(f32 *x) {
+#if defined(__AVX512F__) && defined(MX_FAST)
+  f32 n[MX_LANES];
+  *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 80.0f);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
+    n[l] = mx_exp_turns_f32(x[l]);
+    x[l] = mx_exp_rest_f32(x[l], n[l]);
+  }
+  *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)x, *(mx_lanes *)n);
+  *(mx_lanes *)x *= mx_lanes_inverse(*(mx_lanes *)x + 1.0f);
+#elif defined(__AVX512F__) && !defined(MX_EXACT)
+  static const f32 powers[16] = {MX_POWERS(+)}, rests[16] = {MX_POWERS_REST(+)};
+  mx_to_the_left(x, mx_sigmoid_size(x), powers, rests);
+#else
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_sigmoid_f32(x[l]);
+#endif
+}
+INL void mx_silu_lanes_f32(f32 *x) {
+#if defined(MX_FAST)
+  f32 y[MX_LANES];
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) y[l] = x[l];
+  mx_sigmoid_lanes_f32(y);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] *= y[l];
+#elif defined(__AVX512F__) && !defined(MX_EXACT)
+  static const f32 powers[16] = {MX_POWERS(+)}, rests[16] = {MX_POWERS_REST(+)};
+  f32 h[MX_LANES];
+  *(mx_lanes *)h = mx_sigmoid_size(x);
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) h[l] *= x[l] > -110.0f ? x[l] : 0.0f * x[l] - 110.0f; /* NaN for -inf, as composed */
+  mx_to_the_left(x, *(mx_lanes *)h, powers, rests);
+#else
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_silu_f32(x[l]);
+#endif
+}
+// @end
+
+// @section fast_lanes needs sigmoid_lanes tanh_f32
+/* More functions of vectors with MX_FAST: their quotients by an inverse that is not divided. */
 INL void mx_tanh_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && defined(MX_FAST)
   f32 n[MX_LANES], power[MX_LANES];
@@ -304,26 +385,6 @@ INL void mx_tanh_lanes_f32(f32 *x) {
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_f32(x[l]);
 #endif
-}
-INL void mx_sigmoid_lanes_f32(f32 *x) {
-#if defined(__AVX512F__) && defined(MX_FAST)
-  f32 n[MX_LANES];
-  *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 80.0f);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    n[l] = mx_exp_turns_f32(x[l]);
-    x[l] = mx_exp_rest_f32(x[l], n[l]);
-  }
-  *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)x, *(mx_lanes *)n);
-  *(mx_lanes *)x *= mx_lanes_inverse(*(mx_lanes *)x + 1.0f);
-#else
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_sigmoid_f32(x[l]);
-#endif
-}
-INL void mx_silu_lanes_f32(f32 *x) {
-  f32 y[MX_LANES];
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) y[l] = x[l];
-  mx_sigmoid_lanes_f32(y);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] *= y[l];
 }
 INL void mx_gelu_quick_lanes_f32(f32 *x) {
   f32 y[MX_LANES];
@@ -351,23 +412,9 @@ INL void mx_tanh_sigmoid_lanes_f32(f32 *x) {
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_above_f32(x[l], n[l], power[l], &below[l]);
   *(mx_lanes *)x *= mx_lanes_inverse(*(mx_lanes *)below);
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT) && !defined(MX_FAST)
-  f32 a[MX_LANES], b[MX_LANES], v[MX_LANES], d[MX_LANES], first[MX_LANES], p[MX_LANES];
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) a[l] = __builtin_fabsf(x[l]);
-  *(mx_lanes *)b = mx_lanes_between(*(mx_lanes *)a * 0.5f, 0.0f, 8.66f); /* of more, h is 1 */
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    a[l] = -a[l];
-    v[l] = __builtin_fmaf(b[l], 1.7312f, 1.0f);
-    p[l] = mx_f32_bits(mx_bits_f32(v[l]) >> 21);
-  }
-  mx_exp_lanes_f32(a);
-  *(mx_lanes *)d = *(mx_lanes *)b - mx_lanes_of_16(mx_tanh_sigmoid_table[0], *(mx_lanes *)p);
-  *(mx_lanes *)first = mx_lanes_of_16(mx_tanh_sigmoid_table[1], *(mx_lanes *)p);
-  *(mx_lanes *)p = mx_piece_of(mx_tanh_sigmoid_table, *(mx_lanes *)p, *(mx_lanes *)d);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    f32 by = v[l] >= 1.5f ? d[l] : b[l], from = v[l] >= 1.5f ? first[l] : b[l];
-    f32 h = __builtin_copysignf(__builtin_fmaf(by, p[l], from), x[l]);
-    x[l] = x[l] < 0.0f ? a[l] * h : h;
-  }
+  static const f32 powers[16] = {MX_POWERS(-)}, rests[16] = {MX_POWERS_REST(-)};
+  mx_lanes h = mx_growing_of(mx_tanh_sigmoid_table, 7, 0.8f, mx_lanes_size(*(mx_lanes *)x, 18.7f)); /* of more it is 1 */
+  mx_to_the_left(x, h, powers, rests);
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_f32(x[l]);
 #endif
