@@ -140,18 +140,18 @@ INL void mx_streamed(void) {
 // @end
 
 // @section exp_lanes needs lanes exp_f32
-/* e^x of the floats of a vector, 0.56 ulp, and 0.76 of what becomes subnormal, which is rounded twice: e^x = 2^(n/16) e^r with |r| < 0.022, for which a polynomial of degree 3 is enough.
- * The sixteen powers lie in registers, each in two parts.  AVX-512 multiplies by a power of two at once, with one rounding, at
- * both ends too; no loop that gcc makes vectors of has these instructions. */
+/* e^x of the floats of a vector, 0.56 ulp, and 0.76 of what becomes subnormal, which is rounded twice: e^x = 2^(n/16) e^r with
+ * |r| < 0.022, for which a polynomial of degree 3 is enough.  The sixteen powers lie in registers, each in two parts.  AVX-512
+ * multiplies by a power of two at once, with one rounding, at both ends too; no loop that gcc makes vectors of has these
+ * instructions. */
 #if defined(__AVX2__) && defined(__FMA__)
-/* the powers of e^x, or with S of - of -e^x, and what they lack */
-#define MX_POWERS(S)                                                                                                   \
-  S 1.0f, S 1.0442737f, S 1.0905077f, S 1.1387886f, S 1.1892071f, S 1.2418578f, S 1.2968396f, S 1.3542556f,            \
-      S 1.4142135f, S 1.4768262f, S 1.5422108f, S 1.6104903f, S 1.6817929f, S 1.7562522f, S 1.8340081f, S 1.9152066f
-#define MX_POWERS_REST(S)                                                                                              \
-  S 0.0f, S 4.83347e-08f, S -1.307754e-08f, S 5.3862223e-08f, S 3.7976353e-08f, S 4.496838e-08f, S -4.0189995e-08f,    \
-      S -1.0123349e-08f, S 2.4203235e-08f, S -4.500899e-08f, S 8.070905e-09f, S 9.836217e-09f, S -2.4755327e-08f,      \
-      S -9.23577e-09f, S -1.1239278e-08f, S 9.845328e-09f
+#define MX_POWERS                                                                                                      \
+  1.0f, 1.0442737f, 1.0905077f, 1.1387886f, 1.1892071f, 1.2418578f, 1.2968396f, 1.3542556f, 1.4142135f, 1.4768262f,    \
+      1.5422108f, 1.6104903f, 1.6817929f, 1.7562522f, 1.8340081f, 1.9152066f
+#define MX_POWERS_REST                                                                                                 \
+  0.0f, 4.83347e-08f, -1.307754e-08f, 5.3862223e-08f, 3.7976353e-08f, 4.496838e-08f, -4.0189995e-08f, -1.0123349e-08f, \
+      2.4203235e-08f, -4.500899e-08f, 8.070905e-09f, 9.836217e-09f, -2.4755327e-08f, -9.23577e-09f, -1.1239278e-08f,   \
+      9.845328e-09f
 INL mx_lanes mx_lanes_between(mx_lanes x, f32 low, f32 high) { /* a NaN stays one */
   mx_lanes top = (mx_lanes){0} + high, bottom = (mx_lanes){0} + low;
   __asm__("vminps %1, %2, %0" : "=v"(x) : "v"(x), "v"(top));
@@ -184,8 +184,6 @@ INL mx_lanes mx_lanes_fma(mx_lanes a, mx_lanes b, mx_lanes c) { /* a b + c */
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) z[l] = __builtin_fmaf(x[l], y[l], z[l]);
   return *(mx_lanes *)z;
 }
-#endif
-#if defined(__AVX2__) && defined(__FMA__)
 INL mx_lanes mx_lanes_scaled(mx_lanes x, mx_lanes n) { /* x * 2^n, for n rounded down */
 #if defined(__AVX512F__)
   __asm__("vscalefps %2, %1, %0" : "=v"(x) : "v"(x), "v"(n));
@@ -198,7 +196,6 @@ INL mx_lanes mx_lanes_scaled(mx_lanes x, mx_lanes n) { /* x * 2^n, for n rounded
 #endif
   return x;
 }
-#endif
 #if defined(__AVX512F__)
 INL mx_lanes mx_lanes_inverse(mx_lanes x) { /* 1 / x to 1 ulp, for x from 2^-126 to 2^126: 14 bits, then a step of Newton's */
   mx_lanes y;
@@ -210,9 +207,8 @@ INL mx_lanes mx_lanes_inverse(mx_lanes x) { /* 1 / x to 1 ulp, for x from 2^-126
   return *(mx_lanes *)v;
 }
 #endif
-#if defined(__AVX2__) && defined(__FMA__)
-/* e^x = 2^floor(n) (high + x), for x from -110 to 90 */
-INL void mx_exp_parts(f32 *x, f32 *high, f32 *n, const f32 *powers, const f32 *rests) {
+INL void mx_exp_parts(f32 *x, f32 *high, f32 *n) { /* e^x = 2^floor(n) (high + x), for x from -110 to 90 */
+  static const f32 powers[16] = {MX_POWERS}, rests[16] = {MX_POWERS_REST};
   f32 t[MX_LANES], low[MX_LANES];
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) t[l] = __builtin_fmaf(x[l], 1.44269504f, 0x1.8p19f); /* n in its last bits */
   *(mx_lanes *)high = mx_lanes_of_16(powers, *(mx_lanes *)t);
@@ -227,10 +223,9 @@ INL void mx_exp_parts(f32 *x, f32 *high, f32 *n, const f32 *powers, const f32 *r
 #endif
 INL void mx_exp_lanes_f32(f32 *x) {
 #if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT)
-  static const f32 powers[16] = {MX_POWERS(+)}, rests[16] = {MX_POWERS_REST(+)};
   f32 high[MX_LANES], n[MX_LANES];
   *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 90.0f);
-  mx_exp_parts(x, high, n, powers, rests);
+  mx_exp_parts(x, high, n);
   *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)high + *(mx_lanes *)x, *(mx_lanes *)n);
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_exp_f32(x[l]);
@@ -261,18 +256,18 @@ INL mx_lanes mx_growing_of(const f32 (*table)[16], i32 terms, f32 scale, mx_lane
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) at[l] = mx_f32_bits(mx_bits_f32(__builtin_fmaf(x[l], scale, 1.0f)) >> 21);
   return mx_piece_of(table, terms, *(mx_lanes *)at, a);
 }
-/* `right`, and where x < 0 as many times e^x, or -e^x; scaled at the end, so that what becomes subnormal has all digits before */
-INL void mx_to_the_left(f32 *x, mx_lanes right, const f32 *powers, const f32 *rests) {
+/* `right`, and e^x times it where x < 0; scaled at the end, so that what becomes subnormal has all its digits before.  Near 0,
+ * where e^x is 1, the sum might lose the sign of a zero. */
+INL mx_lanes mx_to_the_left(const f32 *x, mx_lanes right) {
   f32 y[MX_LANES], t[MX_LANES], high[MX_LANES], n[MX_LANES];
   *(mx_lanes *)y = right;
-  *(mx_lanes *)t = mx_lanes_between(*(mx_lanes *)x, -110.0f, 0.0f);
-  mx_exp_parts(t, high, n, powers, rests);
+  *(mx_lanes *)t = mx_lanes_between(*(const mx_lanes *)x, -110.0f, 0.0f);
+  mx_exp_parts(t, high, n);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    i32 left = (i32)mx_bits_f32(x[l]) < 0;
-    y[l] = left ? __builtin_fmaf(y[l], high[l], y[l] * t[l]) : y[l];
-    n[l] = left ? n[l] : 0.0f;
+    y[l] = x[l] < -0x1p-100f ? __builtin_fmaf(y[l], high[l], y[l] * t[l]) : y[l];
+    n[l] = x[l] < -0x1p-100f ? n[l] : 0.0f;
   }
-  *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)y, *(mx_lanes *)n);
+  return mx_lanes_scaled(*(mx_lanes *)y, *(mx_lanes *)n);
 }
 #endif
 // @end
@@ -304,7 +299,7 @@ INL void mx_erf_lanes_f32(f32 *x) {
  * times what the table has. */
 INL void mx_gelu_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && !defined(MX_EXACT) && !defined(MX_FAST)
-  static const f32 powers[16] = {MX_POWERS(+)};
+  static const f32 powers[16] = {MX_POWERS};
   f32 a[MX_LANES], t[MX_LANES], k[MX_LANES], high[MX_LANES], g[MX_LANES];
   *(mx_lanes *)a = mx_lanes_size(*(mx_lanes *)x, 14.8f);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
@@ -346,8 +341,7 @@ INL void mx_sigmoid_lanes_f32(f32 *x) {
   *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)x, *(mx_lanes *)n);
   *(mx_lanes *)x *= mx_lanes_inverse(*(mx_lanes *)x + 1.0f);
 #elif defined(__AVX512F__) && !defined(MX_EXACT)
-  static const f32 powers[16] = {MX_POWERS(+)}, rests[16] = {MX_POWERS_REST(+)};
-  mx_to_the_left(x, mx_sigmoid_size(x), powers, rests);
+  *(mx_lanes *)x = mx_to_the_left(x, mx_sigmoid_size(x));
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_sigmoid_f32(x[l]);
 #endif
@@ -359,11 +353,10 @@ INL void mx_silu_lanes_f32(f32 *x) {
   mx_sigmoid_lanes_f32(y);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] *= y[l];
 #elif defined(__AVX512F__) && !defined(MX_EXACT)
-  static const f32 powers[16] = {MX_POWERS(+)}, rests[16] = {MX_POWERS_REST(+)};
   f32 h[MX_LANES];
   *(mx_lanes *)h = mx_sigmoid_size(x);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) h[l] *= x[l] > -110.0f ? x[l] : 0.0f * x[l] - 110.0f; /* NaN for -inf, as composed */
-  mx_to_the_left(x, *(mx_lanes *)h, powers, rests);
+  *(mx_lanes *)x = mx_to_the_left(x, *(mx_lanes *)h);
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_silu_f32(x[l]);
 #endif
@@ -412,9 +405,12 @@ INL void mx_tanh_sigmoid_lanes_f32(f32 *x) {
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_above_f32(x[l], n[l], power[l], &below[l]);
   *(mx_lanes *)x *= mx_lanes_inverse(*(mx_lanes *)below);
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT) && !defined(MX_FAST)
-  static const f32 powers[16] = {MX_POWERS(-)}, rests[16] = {MX_POWERS_REST(-)};
-  mx_lanes h = mx_growing_of(mx_tanh_sigmoid_table, 7, 0.8f, mx_lanes_size(*(mx_lanes *)x, 18.7f)); /* of more it is 1 */
-  mx_to_the_left(x, h, powers, rests);
+  f32 e[MX_LANES], h[MX_LANES];
+  *(mx_lanes *)e = *(mx_lanes *)x;
+  mx_exp_lanes_f32(e);
+  *(mx_lanes *)h = mx_growing_of(mx_tanh_sigmoid_table, 7, 0.8f, mx_lanes_size(*(mx_lanes *)x, 18.7f)); /* of more it is 1 */
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) /* -e h, with the sign where it is 0 */
+    x[l] = (i32)mx_bits_f32(x[l]) < 0 ? __builtin_fmaf(-e[l], h[l], -0.0f) : h[l];
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_tanh_sigmoid_f32(x[l]);
 #endif
