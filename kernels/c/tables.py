@@ -50,8 +50,8 @@ def even(scale: float, near: int) -> list[Piece]:
 
 
 def growing(scale: float) -> list[Piece]:
-    """Four pieces for each octave of 1 + scale a from 1 to 16. The last bit of its exponent but one,
-    the last one and the first two bits behind it number them: the piece of 1 has the number 12."""
+    """Four pieces for each octave of 1 + scale a from 1 to 16. The last two bits of its exponent
+    and the two bits behind them number them: the piece of 1 has the number 12."""
     ends = [(2.0**e * (1 + q / 4) - 1) / scale for e in range(5) for q in range(4)]
     made = [Piece(ends[k], ends[k + 1], False) for k in range(PIECES)]
     return made[4:] + made[:4]
@@ -59,17 +59,20 @@ def growing(scale: float) -> list[Piece]:
 
 def left_of_normal(a: Array) -> Array:
     """a times the part of the normal distribution that lies left of -a, times e^(a^2 / 2)."""
-    return 0.5 * a * erfc(a / math.sqrt(2)) * np.exp(a * a / 2)
+    made: Array = 0.5 * a * erfc(a / math.sqrt(2)) * np.exp(a * a / 2)
+    return made
 
 
 def tanh_sigmoid(a: Array) -> Array:
     """tanh(a) sigmoid(a) for a of 0 and more; for -a it is -e^-a times that."""
-    return -np.expm1(-a) / (1 + np.exp(-2 * a))
+    made: Array = -np.expm1(-a) / (1 + np.exp(-2 * a))
+    return made
 
 
 def sigmoid(a: Array) -> Array:
     """The sigmoid of a of 0 and more; for -a it is e^-a times that."""
-    return 1 / (1 + np.exp(-a))
+    made: Array = 1 / (1 + np.exp(-a))
+    return made
 
 
 TABLES: dict[str, Table] = {
@@ -87,10 +90,12 @@ def middle(table: Table, piece: Piece) -> float:
     at = float(np.float32(piece.low + half))
     if piece.low == 0 or piece.near:
         return 0.0 if piece.low == 0 else at
-    near = off = np.array([at])
+    near: Array = np.array([at])
+    off: Array = near
     for reach in (1e-3, 1e-2, 0.1, 0.9):
-        near = np.float32(at + half * reach * np.linspace(-1, 1, 4001)).astype(np.float64)
-        value = table.function(near)
+        near = at + half * reach * np.linspace(-1, 1, 4001)
+        near = near.astype(np.float32).astype(np.float64)
+        value: Array = table.function(near)
         off = np.abs(value - value.astype(np.float32))
         if off.min() < 2.0**-31 * value.min():
             break
@@ -153,7 +158,8 @@ def main() -> None:
         numbers = [[float(np.float32(c)) for c in row] for row in rows(name)]
         worst = max(errors(name, numbers)) * 2**24
         sys.stdout.write(f"largest error {worst:.3f} * 2^-24\n")
-        sys.stdout.write(f"static const f32 mx_{name}_table[{len(numbers)}][16] __attribute__((unused)) = {{\n")
+        shape = f"[{len(numbers)}][16] __attribute__((unused))"
+        sys.stdout.write(f"static const f32 mx_{name}_table{shape} = {{\n")
         sys.stdout.writelines(f"  {{{printed(row)}}},\n" for row in numbers)
         sys.stdout.write("};\n")
 

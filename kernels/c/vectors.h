@@ -355,7 +355,8 @@ INL void mx_silu_lanes_f32(f32 *x) {
 #elif defined(__AVX512F__) && !defined(MX_EXACT)
   f32 h[MX_LANES];
   *(mx_lanes *)h = mx_sigmoid_size(x);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) h[l] *= x[l] > -110.0f ? x[l] : 0.0f * x[l] - 110.0f; /* NaN for -inf, as composed */
+  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) /* NaN for -inf, as composed */
+    h[l] *= x[l] > -110.0f ? x[l] : 0.0f * x[l] - 110.0f;
   *(mx_lanes *)x = mx_to_the_left(x, *(mx_lanes *)h);
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_silu_f32(x[l]);
