@@ -41,10 +41,7 @@ FUNCTIONS = (
 )  # fmt: skip
 OWN: dict[str, tuple[str, ...]] = {
     "exact": ("exp", "erf", "sigmoid", "tanh_sigmoid", "silu", "gelu"),
-    "default": (
-        "exp", "log1p", "erf", "tanh", "sigmoid", "tanh_sigmoid", "silu", "gelu", "gelu_tanh",
-        "gelu_quick",
-    ),
+    "default": ("tanh_sigmoid",),
     "fast": ("tanh", "sigmoid", "tanh_sigmoid", "silu", "gelu", "gelu_tanh", "gelu_quick"),
     "torch": FUNCTIONS,
 }  # fmt: skip
