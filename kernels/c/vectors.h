@@ -295,8 +295,8 @@ INL void mx_erf_lanes_f32(f32 *x) {
 // @end
 
 // @section gelu_lanes needs piece_lanes normal_table gelu_f32
-/* gelu of the floats of a vector, 2.6 ulp: max(x, 0) - |x| Q(|x|), where Q is the part of the normal distribution to the left, e^(-a^2/2)
- * times what the table has. */
+/* gelu of the floats of a vector, 2.6 ulp: max(x, 0) - |x| Q(|x|), where Q is the part of the normal distribution to the left,
+ * and a Q(a) is e^(-a^2/2) times what the table has. */
 INL void mx_gelu_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && !defined(MX_EXACT) && !defined(MX_FAST)
   static const f32 powers[16] = {MX_POWERS};
