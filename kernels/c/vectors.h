@@ -176,13 +176,13 @@ INL mx_lanes mx_lanes_of_16(const f32 *table, mx_lanes at) { /* numbers of a tab
 #endif
   return y;
 }
-INL mx_lanes mx_lanes_fma(mx_lanes a, mx_lanes b, mx_lanes c) { /* a b + c */
-  f32 x[MX_LANES], y[MX_LANES], z[MX_LANES];
-  *(mx_lanes *)x = a;
-  *(mx_lanes *)y = b;
-  *(mx_lanes *)z = c;
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) z[l] = __builtin_fmaf(x[l], y[l], z[l]);
-  return *(mx_lanes *)z;
+INL mx_lanes mx_lanes_fma(mx_lanes a, mx_lanes b, mx_lanes c) { /* a b + c: gcc at -O1 makes two operations of it */
+  __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+  return c;
+}
+INL mx_lanes mx_lanes_all(f32 x) { return (mx_lanes){0} + x; }
+INL mx_lanes mx_lanes_pick(mx_lane_bits where, mx_lanes a, mx_lanes b) { /* a where all bits are set, b where none is */
+  return (mx_lanes)(((mx_lane_bits)a & where) | ((mx_lane_bits)b & ~where));
 }
 INL mx_lanes mx_lanes_scaled(mx_lanes x, mx_lanes n) { /* x * 2^n, for n rounded down */
 #if defined(__AVX512F__)
@@ -207,26 +207,22 @@ INL mx_lanes mx_lanes_inverse(mx_lanes x) { /* 1 / x to 1 ulp, for x from 2^-126
   return *(mx_lanes *)v;
 }
 #endif
-INL void mx_exp_parts(f32 *x, f32 *high, f32 *n) { /* e^x = 2^floor(n) (high + x), for x from -110 to 90 */
+/* e^x = 2^floor(n) (high + the result), for x from -110 to 90 */
+INL mx_lanes mx_exp_parts(mx_lanes x, mx_lanes *high, mx_lanes *n) {
   static const f32 powers[16] = {MX_POWERS}, rests[16] = {MX_POWERS_REST};
-  f32 t[MX_LANES], low[MX_LANES];
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) t[l] = __builtin_fmaf(x[l], 1.44269504f, 0x1.8p19f); /* n in its last bits */
-  *(mx_lanes *)high = mx_lanes_of_16(powers, *(mx_lanes *)t);
-  *(mx_lanes *)low = mx_lanes_of_16(rests, *(mx_lanes *)t);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    f32 k = t[l] - 0x1.8p19f, r = __builtin_fmaf(k, -3.19461833e-05f, __builtin_fmaf(k, -0.693115234f, x[l])); /* 16 k is whole */
-    f32 q = __builtin_fmaf(r * r, __builtin_fmaf(0.166667193f, r, 0.500016212f), r);
-    x[l] = __builtin_fmaf(high[l], q, low[l]);
-    n[l] = k;
-  }
+  mx_lanes t = mx_lanes_fma(x, mx_lanes_all(1.44269504f), mx_lanes_all(0x1.8p19f));
+  mx_lanes k = t - 0x1.8p19f, q; /* 16 k is whole, and in the last bits of t */
+  x = mx_lanes_fma(k, mx_lanes_all(-3.19461833e-05f), mx_lanes_fma(k, mx_lanes_all(-0.693115234f), x));
+  q = mx_lanes_fma(x * x, mx_lanes_fma(x, mx_lanes_all(0.166667193f), mx_lanes_all(0.500016212f)), x);
+  *high = mx_lanes_of_16(powers, t);
+  *n = k;
+  return mx_lanes_fma(*high, q, mx_lanes_of_16(rests, t));
 }
 #endif
 INL void mx_exp_lanes_f32(f32 *x) {
 #if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT)
-  f32 high[MX_LANES], n[MX_LANES];
-  *(mx_lanes *)x = mx_lanes_between(*(mx_lanes *)x, -105.0f, 90.0f);
-  mx_exp_parts(x, high, n);
-  *(mx_lanes *)x = mx_lanes_scaled(*(mx_lanes *)high + *(mx_lanes *)x, *(mx_lanes *)n);
+  mx_lanes high, n, rest = mx_exp_parts(mx_lanes_between(*(mx_lanes *)x, -105.0f, 90.0f), &high, &n);
+  *(mx_lanes *)x = mx_lanes_scaled(high + rest, n);
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_exp_f32(x[l]);
 #endif
@@ -234,7 +230,7 @@ INL void mx_exp_lanes_f32(f32 *x) {
 // @end
 
 // @section piece_lanes needs exp_lanes
-/* A function by its table, see tables.h: p(a - m), and f(m) + (a - m) p(a - m).  The last four bits of `at` name the piece, and
+/* A function by its table, see tables.h: p(d) with d = a - m, and f(m) + d p(d).  The last four bits of `at` name the piece;
  * `terms`, 5 to 7, are known when it is compiled. */
 #if defined(__AVX2__) && defined(__FMA__)
 INL mx_lanes mx_factor_of(const f32 (*table)[16], i32 terms, mx_lanes at, mx_lanes d) {
@@ -246,28 +242,18 @@ INL mx_lanes mx_factor_of(const f32 (*table)[16], i32 terms, mx_lanes at, mx_lan
   p = mx_lanes_fma(p, d, mx_lanes_of_16(table[3], at));
   return mx_lanes_fma(p, d, mx_lanes_of_16(table[2], at));
 }
-INL mx_lanes mx_piece_of(const f32 (*table)[16], i32 terms, mx_lanes at, mx_lanes a) {
-  mx_lanes d = a - mx_lanes_of_16(table[0], at);
-  return mx_lanes_fma(mx_factor_of(table, terms, at, d), d, mx_lanes_of_16(table[1], at));
-}
 INL mx_lanes mx_growing_of(const f32 (*table)[16], i32 terms, f32 scale, mx_lanes a) { /* of pieces by 1 + scale a */
-  f32 x[MX_LANES], at[MX_LANES];
-  *(mx_lanes *)x = a;
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) at[l] = mx_f32_bits(mx_bits_f32(__builtin_fmaf(x[l], scale, 1.0f)) >> 21);
-  return mx_piece_of(table, terms, *(mx_lanes *)at, a);
+  mx_lanes v = mx_lanes_fma(a, mx_lanes_all(scale), mx_lanes_all(1.0f));
+  mx_lanes at = (mx_lanes)((mx_lane_bits)v >> 21), d = a - mx_lanes_of_16(table[0], at);
+  return mx_lanes_fma(mx_factor_of(table, terms, at, d), d, mx_lanes_of_16(table[1], at));
 }
 /* `right`, and e^x times it where x < 0; scaled at the end, so that what becomes subnormal has all its digits before.  Near 0,
  * where e^x is 1, the sum might lose the sign of a zero. */
 INL mx_lanes mx_to_the_left(const f32 *x, mx_lanes right) {
-  f32 y[MX_LANES], t[MX_LANES], high[MX_LANES], n[MX_LANES];
-  *(mx_lanes *)y = right;
-  *(mx_lanes *)t = mx_lanes_between(*(const mx_lanes *)x, -110.0f, 0.0f);
-  mx_exp_parts(t, high, n);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    y[l] = x[l] < -0x1p-100f ? __builtin_fmaf(y[l], high[l], y[l] * t[l]) : y[l];
-    n[l] = x[l] < -0x1p-100f ? n[l] : 0.0f;
-  }
-  return mx_lanes_scaled(*(mx_lanes *)y, *(mx_lanes *)n);
+  mx_lanes high, k, rest = mx_exp_parts(mx_lanes_between(*(const mx_lanes *)x, -110.0f, 0.0f), &high, &k);
+  mx_lane_bits left = *(const mx_lanes *)x < mx_lanes_all(-0x1p-100f);
+  right = mx_lanes_pick(left, mx_lanes_fma(right, high, right * rest), right);
+  return mx_lanes_scaled(right, (mx_lanes)((mx_lane_bits)k & left));
 }
 #endif
 // @end
@@ -278,16 +264,11 @@ INL mx_lanes mx_to_the_left(const f32 *x, mx_lanes right) {
 INL void mx_erf_lanes_f32(f32 *x) {
 #if defined(__AVX2__) && defined(__FMA__) && !defined(MX_EXACT)
   const f32 shift = 0x1.8p23f; /* in a sum with it the last bits are the nearest integer */
-  f32 a[MX_LANES], t[MX_LANES], d[MX_LANES], first[MX_LANES], p[MX_LANES];
-  *(mx_lanes *)a = mx_lanes_size(*(mx_lanes *)x, 3.97f);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) t[l] = __builtin_fmaf(a[l], 3.9f, shift);
-  *(mx_lanes *)d = *(mx_lanes *)a - mx_lanes_of_16(mx_erf_table[0], *(mx_lanes *)t);
-  *(mx_lanes *)first = mx_lanes_of_16(mx_erf_table[1], *(mx_lanes *)t);
-  *(mx_lanes *)p = mx_factor_of(mx_erf_table, 6, *(mx_lanes *)t, *(mx_lanes *)d);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    f32 near = __builtin_fmaf(a[l], p[l], a[l]), far = __builtin_fmaf(d[l], p[l], first[l]);
-    x[l] = __builtin_copysignf(t[l] > shift + 3.0f ? far : near, x[l]);
-  }
+  mx_lanes a = mx_lanes_size(*(mx_lanes *)x, 3.97f), at = mx_lanes_fma(a, mx_lanes_all(3.9f), mx_lanes_all(shift));
+  mx_lanes d = a - mx_lanes_of_16(mx_erf_table[0], at), p = mx_factor_of(mx_erf_table, 6, at, d);
+  mx_lanes near = mx_lanes_fma(a, p, a), far = mx_lanes_fma(d, p, mx_lanes_of_16(mx_erf_table[1], at));
+  mx_lane_bits sign = (mx_lane_bits){0} + ~0x7fffffff;
+  *(mx_lanes *)x = mx_lanes_pick(sign, *(mx_lanes *)x, mx_lanes_pick(at > mx_lanes_all(shift + 3.0f), far, near));
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_erf_f32(x[l]);
 #endif
@@ -300,21 +281,16 @@ INL void mx_erf_lanes_f32(f32 *x) {
 INL void mx_gelu_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && !defined(MX_EXACT) && !defined(MX_FAST)
   static const f32 powers[16] = {MX_POWERS};
-  f32 a[MX_LANES], t[MX_LANES], k[MX_LANES], high[MX_LANES], g[MX_LANES];
-  *(mx_lanes *)a = mx_lanes_size(*(mx_lanes *)x, 14.8f);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    t[l] = __builtin_fmaf(a[l] * a[l], -0.72134752f, 0x1.8p19f); /* see mx_exp_lanes_f32 */
-    k[l] = t[l] - 0x1.8p19f;
-  }
-  *(mx_lanes *)high = mx_lanes_of_16(powers, *(mx_lanes *)t);
-  *(mx_lanes *)g = mx_growing_of(mx_normal_table, 6, 1.0f, *(mx_lanes *)a);
-  MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) {
-    f32 s = a[l] * a[l], r = __builtin_fmaf(k[l], 2.0f * 0.693115234f, s); /* e^(-r/2) is left of e^(-s/2) */
-    r = __builtin_fmaf(k[l], 2.0f * 3.19461833e-05f, r) + __builtin_fmaf(a[l], a[l], -s);
-    f32 q = __builtin_fmaf(r, __builtin_fmaf(r, -0.0208333991f, 0.125004053f), -0.5f);
-    g[l] *= __builtin_fmaf(high[l] * r, q, high[l]);
-  }
-  *(mx_lanes *)g = mx_lanes_scaled(*(mx_lanes *)g, *(mx_lanes *)k);
+  mx_lanes a = mx_lanes_size(*(mx_lanes *)x, 14.8f), s = a * a, t, k, r, q, high;
+  f32 g[MX_LANES];
+  t = mx_lanes_fma(s, mx_lanes_all(-0.72134752f), mx_lanes_all(0x1.8p19f)); /* see mx_exp_parts: e^(-r/2) is left of e^(-s/2) */
+  k = t - 0x1.8p19f;
+  high = mx_lanes_of_16(powers, t);
+  r = mx_lanes_fma(k, mx_lanes_all(2.0f * 3.19461833e-05f), mx_lanes_fma(k, mx_lanes_all(2.0f * 0.693115234f), s));
+  r += mx_lanes_fma(a, a, -s); /* what s lost when it was rounded */
+  q = mx_lanes_fma(r, mx_lanes_fma(r, mx_lanes_all(-0.0208333991f), mx_lanes_all(0.125004053f)), mx_lanes_all(-0.5f));
+  q = mx_lanes_fma(high * r, q, high);
+  *(mx_lanes *)g = mx_lanes_scaled(mx_growing_of(mx_normal_table, 6, 1.0f, a) * q, k);
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = (x[l] > 0.0f ? x[l] : 0.0f * x[l]) - g[l];
 #else
   MX_EACH_LANE for (i32 l = 0; l < MX_LANES; l++) x[l] = mx_gelu_f32(x[l]);
@@ -323,8 +299,8 @@ INL void mx_gelu_lanes_f32(f32 *x) {
 // @end
 
 // @section sigmoid_lanes needs piece_lanes sigmoid_table sigmoid_f32 silu_f32
-/* sigmoid(x), 1.3 ulp, and x sigmoid(x), 2.3 ulp: with h of |x| from the table h to the right of 0, and e^x h to the left.  With
- * MX_FAST a quotient by an inverse that is not divided. */
+/* sigmoid(x), 1.3 ulp, and x sigmoid(x), 2.3 ulp: with h of |x| from the table h to the right of 0, and e^x h to the left.
+ * With MX_FAST a quotient by an inverse that is not divided. */
 #if defined(__AVX512F__)
 INL mx_lanes mx_sigmoid_size(f32 *x) { /* of |x| */
   return mx_growing_of(mx_sigmoid_table, 5, 0.8f, mx_lanes_size(*(mx_lanes *)x, 18.7f)); /* of more it is 1 */
@@ -395,8 +371,8 @@ INL void mx_gelu_tanh_lanes_f32(f32 *x) {
 // @end
 
 // @section tanh_sigmoid_lanes needs piece_lanes tanh_sigmoid_table tanh_sigmoid_f32
-/* tanh(x) sigmoid(x) of the floats of a vector, 2.9 ulp: with h of |x| from the table h to the right of 0, and -e^x h to the left.
- * With MX_FAST a quotient by an inverse that is not divided. */
+/* tanh(x) sigmoid(x) of the floats of a vector, 2.9 ulp: with h of |x| from the table h to the right of 0, and -e^x h to the
+ * left.  With MX_FAST a quotient by an inverse that is not divided. */
 INL void mx_tanh_sigmoid_lanes_f32(f32 *x) {
 #if defined(__AVX512F__) && defined(MX_FAST)
   f32 n[MX_LANES], power[MX_LANES], below[MX_LANES];
