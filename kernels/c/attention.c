@@ -45,7 +45,7 @@ static layout lay_out(i64 tk, i64 dim, i64 dim_v, const i64 *plan) {
   const i64 qb = plan[0], way = plan[2], kb = round_up(least(tk, plan[1]), 16), across = round_up(qb, 16);
   const i64 held = way & MX_PACKED_ONCE ? (tk + plan[1] - 1) / plan[1] : 1; /* blocks that are packed at the same time */
   layout l;
-  l.lds = kb + 16; /* the length of a row of S: not a power of two, see gemm.c */
+  l.lds = kb + 16; /* the length of a row of S: not a power of two, see gemm.c, and a multiple of 32 above the keys fits in */
   l.s = 0;
   l.kp = l.s + qb * l.lds;
   l.k_step = way & MX_KEYS_IN_PLACE ? 0 : mx_pack_b_size(dim, kb);
@@ -128,17 +128,61 @@ static void turn(f32 *RS S, i64 lds, const f32 *RS T, i64 across, i64 rows, i64 
     for (i64 i = 0; i < rows; i++) S[i * lds + j] = T[j * across + i];
 }
 
-/* One row of S becomes exp(S - max); the running maximum, sum and output row are brought along.  The row is first
- * filled up to whole vectors with -inf, which add 0 to the sum. */
-static void softmax_row(f32 *RS s, i64 keys, int first, f32 *max, f32 *sum, f32 *RS o, i64 dim_v) {
-  i64 whole = round_up(keys, 16);
-  for (i64 j = keys; j < whole; j++) s[j] = -__builtin_inff();
-  f32 m = mx_row_max_f32(s, whole);
+static inline void larger_of(f32 *RS most, const f32 *RS s) {
+#pragma omp simd
+  for (i64 l = 0; l < 16; l++) most[l] = s[l] > most[l] ? s[l] : most[l];
+}
+
+/* s * scale in place, filled up to pairs of vectors with -inf; the largest of them.  NaN counts as nothing here: it comes back
+ * in the exponentials. */
+static f32 scaled_max(f32 *RS s, i64 keys, f32 scale) {
+  f32 one[16], two[16];
+  i64 j = 0;
+#pragma omp simd
+  for (i64 l = 0; l < 16; l++) one[l] = two[l] = -__builtin_inff();
+  for (; j + 32 <= keys; j += 32) {
+#pragma omp simd
+    for (i64 l = 0; l < 32; l++) s[j + l] *= scale;
+    larger_of(one, s + j);
+    larger_of(two, s + j + 16);
+  }
+  if (j < keys) {
+#pragma omp simd
+    for (i64 i = j; i < keys; i++) s[i] *= scale;
+    for (i64 i = keys; i < j + 32; i++) s[i] = -__builtin_inff();
+    larger_of(one, s + j);
+    larger_of(two, s + j + 16);
+  }
+  larger_of(one, two);
+  return mx_row_max_f32(one, 16);
+}
+
+/* s becomes exp(s - shift); their sum. */
+static f32 exponentials(f32 *RS s, i64 whole, f32 shift) {
+  mx_v16 sum = {0};
+  for (i64 j = 0; j < whole; j += 16) {
+    f32 e[16];
+#ifdef __AVX512F__ /* of a vector as large as e, faster and nearer */
+#pragma omp simd
+    for (i64 l = 0; l < 16; l++) e[l] = s[j + l] - shift;
+    mx_exp_lanes_f32(e);
+#else
+#pragma omp simd
+    for (i64 l = 0; l < 16; l++) e[l] = mx_exp_quick_f32(s[j + l] - shift);
+#endif
+    *(mx_v16 *)(s + j) = *(mx_v16 *)e;
+    sum += *(mx_v16 *)e;
+  }
+  return mx_lanes_sum(sum);
+}
+
+/* One row of S becomes exp(S * scale - max); the running maximum, sum and output row are brought along.  What fills the row up
+ * to whole vectors adds 0 to the sum. */
+static void softmax_row(f32 *RS s, i64 keys, f32 scale, int first, f32 *max, f32 *sum, f32 *RS o, i64 dim_v) {
+  f32 m = scaled_max(s, keys, scale);
   if (!first && *max > m) m = *max;
   f32 shift = m == -__builtin_inff() ? 0.0f : m;
-#pragma omp simd
-  for (i64 j = 0; j < whole; j++) s[j] = mx_exp_quick_f32(s[j] - shift);
-  f32 total = mx_row_sum_f32(s, whole);
+  f32 total = exponentials(s, round_up(keys, 16), shift);
   if (!first) {
     f32 fade = *max == m ? 1.0f : mx_exp_f32(*max - shift);
     total += *sum * fade;
@@ -193,13 +237,8 @@ int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void
         int code = score(b, d, S, lds, batch, head, q0, q1, j0, j0 + keys, ctx);
         if (code) return code;
       }
-      for (i64 i = 0; i < rows; i++) {
-        f32 *RS s = S + i * lds;
-        if (!score)
-#pragma omp simd
-          for (i64 j = 0; j < keys; j++) s[j] *= a->scale;
-        softmax_row(s, keys, first, &max[i], &sum[i], o + i * a->os[2], a->dim_v);
-      }
+      for (i64 i = 0; i < rows; i++)
+        softmax_row(S + i * lds, keys, score ? 1.0f : a->scale, first, &max[i], &sum[i], o + i * a->os[2], a->dim_v);
       if (few)
         few_values(o, a->os[2], S, lds, vj, a->vs[2], rows, keys, a->dim_v, first);
       else if (v_packed)

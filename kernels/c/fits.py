@@ -106,15 +106,6 @@ FITS: dict[str, Fit] = {
         series([ERF_SLOPE, -ERF_SLOPE / 3], lambda s: erf(np.sqrt(s)) / np.sqrt(s), 1e-8),
         lambda s: np.sqrt(s) / erf(np.sqrt(s)), 0.0, 16.0, 17,
     ),
-    # erf x = x P(x^2); from 1.2 on erfc(x)^(-1/8) = P(x)
-    "erf small": Fit(
-        series([2 / math.sqrt(math.pi), -2 / 3 / math.sqrt(math.pi)],
-               lambda s: erf(np.sqrt(s)) / np.sqrt(s), 1e-8),
-        one, 0.0, 1.2**2, 6,
-    ),
-    "erf large": Fit(
-        lambda x: erfc(x) ** (-1 / 8), lambda x: 8 * erfc(x) ** (1 + 1 / 8), 1.2, 3.925, 7,
-    ),
     # sin t = t + t s P(s), cos t = 1 - s/2 + s^2 P(s), s = t^2
     "sin": Fit(
         series([-1 / 6, 1 / 120, -1 / 5040],

@@ -147,39 +147,9 @@ INL f32 mx_tanh_f32(f32 x) { /* the same in double, of |x| */
 // @end
 
 // @section erf_f32 needs abi
-#ifdef MX_FAST
-/* Near 0 an odd polynomial; from 1.2 on 1 - 1/P(|x|)^8, where P approximates erfc^(-1/8): as 1/P^8 is the smaller part,
- * its rounding errors hardly show; for large |x| P^8 overflows and 1 is left.  2.6 ulp. */
-INL f32 mx_erf_small_f32(f32 a) { /* erf(a), 0 <= a <= 1.2 */
-  f32 s = a * a;
-  f32 q = 6.52739618e-05f;
-  q = __builtin_fmaf(q, s, -0.000756219204f);
-  q = __builtin_fmaf(q, s, 0.00513127353f);
-  q = __builtin_fmaf(q, s, -0.0268201716f);
-  q = __builtin_fmaf(q, s, 0.112826854f);
-  q = __builtin_fmaf(q, s, -0.376125365f);
-  q = __builtin_fmaf(q, s, 1.12837911f);
-  return q * a;
-}
-INL f32 mx_erfc_large_f32(f32 a) { /* 1 - erf(a), a >= 1.2 */
-  f32 p = 0.000708753767f;
-  p = __builtin_fmaf(p, a, -0.00608524447f);
-  p = __builtin_fmaf(p, a, 0.0288334377f);
-  p = __builtin_fmaf(p, a, -0.0652750134f);
-  p = __builtin_fmaf(p, a, 0.129170716f);
-  p = __builtin_fmaf(p, a, -0.00693352195f);
-  p = __builtin_fmaf(p, a, 0.190590724f);
-  p = __builtin_fmaf(p, a, 0.989097238f);
-  p = p * p;
-  p = p * p;
-  return 1.0f / (p * p);
-}
+/* x P(x^2) in double: the terms alternate, and take 24 bits from each other on the right.  Vectors have a faster way: see
+ * erf_lanes. */
 INL f32 mx_erf_f32(f32 x) {
-  f32 a = __builtin_fabsf(x), small = mx_erf_small_f32(a), large = 1.0f - mx_erfc_large_f32(a);
-  return __builtin_copysignf(a < 1.2f ? small : large, x);
-}
-#else
-INL f32 mx_erf_f32(f32 x) { /* x P(x^2) in double: the terms alternate, and take 24 bits from each other on the right */
   f32 c = x > 4.0f ? 4.0f : x;
   c = c < -4.0f ? -4.0f : c;
   f64 a = (f64)c, s = a * a;
@@ -203,7 +173,6 @@ INL f32 mx_erf_f32(f32 x) { /* x P(x^2) in double: the terms alternate, and take
   p = __builtin_fma(p, s, 1.1283791653035986);
   return (f32)(a * p);
 }
-#endif
 // @end
 
 // @section sigmoid_f32 needs exp_f32

@@ -7,6 +7,7 @@
 #define MX_ABI_H
 #include "prelude.h"
 #include "functions.h"
+#include "tables.h"
 #include "vectors.h"
 #include "integers.h"
 

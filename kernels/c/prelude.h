@@ -1,7 +1,7 @@
 // prelude.h - the headerless C that is put, as text, ahead of every generated kernel.
 //
 // Generated kernels include nothing: parsing <math.h> alone would cost more than compiling a small kernel.  The code
-// generator copies the sections it needs from this file instead, and from functions.h, vectors.h, integers.h and ops/*.h,
+// generator copies the sections it needs from this file instead, and from functions.h, tables.h, vectors.h, integers.h and ops/*.h,
 // which are read behind it in this order.  A section is the text between
 //
 //     // @section NAME [needs OTHER ...]

@@ -197,7 +197,7 @@ class Expressions:
         """The scalar operator that computes at once what ``op`` makes of two functions of one
         number; empty for none. It takes about as long as one of them, so that it is worth it even
         where that one is stored, too."""
-        if self.schedule.options.accuracy != "fast" or args[0].dtype is not DType.float32:
+        if self.schedule.options.accuracy == "exact" or args[0].dtype is not DType.float32:
             return ""
         if any(a.kind != "op" for a in args) or args[0].args != args[1].args:
             return ""

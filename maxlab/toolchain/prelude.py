@@ -25,10 +25,11 @@ _FUNCTION = re.compile(r"^(?:INL|static|extern)\b[^;{}=]*?\b(\w+)\s*\((?!\()", r
 _MACRO = re.compile(r"^#define\s+(\w+)", re.MULTILINE)
 _TYPE = re.compile(r"^(?:typedef\b.*?\b|\}\s*)(\w+);", re.MULTILINE)
 _FUNCTION_TYPE = re.compile(r"^typedef\b[^;{}]*?\(\*(\w+)\)\s*\(", re.MULTILINE)
-_NAMES = (_FUNCTION, _MACRO, _TYPE, _FUNCTION_TYPE)
+_TABLE = re.compile(r"^static const \w+ (\w+)\[", re.MULTILINE)
+_NAMES = (_FUNCTION, _MACRO, _TYPE, _FUNCTION_TYPE, _TABLE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 BASE = "abi"
-FILES = ("prelude.h", "functions.h", "vectors.h", "integers.h")
+FILES = ("prelude.h", "functions.h", "tables.h", "vectors.h", "integers.h")
 
 
 @functools.cache

@@ -167,6 +167,14 @@ def test_causal_over_many_blocks(attention: Attention) -> None:
     np.testing.assert_allclose(got, reference(q, k, v, 0.2, mask), rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [0.0, -0.5, 2.0])
+@pytest.mark.parametrize("tk", [1, 15, 16, 17, 31, 33, 48, 49, 64, 530])
+def test_what_fills_a_row_up_is_not_scaled(attention: Attention, tk: int, scale: float) -> None:
+    q, k, v = draw(1, 2, 2, 9, tk, 8, 8)
+    want = reference(q, k, v, scale)
+    np.testing.assert_allclose(attention(q, k, v, scale), want, rtol=2e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("tq", [3, 20])
 def test_infinities_and_nan_as_in_the_plain_softmax(attention: Attention, tq: int) -> None:
     q, k, v = draw(1, 1, 1, tq, 1100, 16, 16)

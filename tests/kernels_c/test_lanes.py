@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scripts.exhaustive.judge import judge
+from scripts.exhaustive.tiers import case_of
 from tests.kernels_c.conftest import Lab, prelude
 from tests.kernels_c.test_prelude import every_exponent, ulps
 
@@ -40,11 +42,40 @@ def both(lab: Lab, name: str, *flags: str) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 @pytest.mark.parametrize("march", MARCHES)
-@pytest.mark.parametrize("flag", ["-DMX_EXACT", "-DMX_DEFAULT", "-DMX_FAST"])
-def test_gelu_of_a_vector_has_the_bits_of_the_scalar_one(lab: Lab, march: str, flag: str) -> None:
-    _, got, want = both(lab, "gelu", f"-march={march}", flag)
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [(name, "-DMX_EXACT") for name in ("exp", "erf", "gelu", "sigmoid", "silu", "tanh_sigmoid")]
+    + [("gelu", "-DMX_FAST")],
+)
+def test_a_vector_has_the_bits_of_the_scalar_function(
+    lab: Lab, march: str, name: str, flag: str
+) -> None:
+    _, got, want = both(lab, name, f"-march={march}", flag)
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize(
+    ("name", "flag", "most"),
+    [
+        ("erf", "-DMX_DEFAULT", 0.64),
+        ("erf", "-DMX_FAST", 0.64),
+        ("gelu", "-DMX_DEFAULT", 3.1),
+        ("sigmoid", "-DMX_DEFAULT", 1.3),
+        ("silu", "-DMX_DEFAULT", 2.3),
+        ("tanh_sigmoid", "-DMX_DEFAULT", 2.9),
+    ],
+)
+def test_functions_by_tables_are_near_and_right_at_their_ends(
+    lab: Lab, march: str, name: str, flag: str, most: float
+) -> None:
+    """NaN, infinities and signs of zero are those of the exact results, as the scalar ones' are."""
+    x, got, one = both(lab, name, f"-march={march}", flag)
+    for made in (got, one):
+        found = judge(case_of(name))(x, made)
+        assert 0.4 < found.ulps < most, found
+        assert found.special == 0, found
 
 
 @pytest.mark.parametrize("march", MARCHES)

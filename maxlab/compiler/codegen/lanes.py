@@ -26,8 +26,8 @@ from maxlab.toolchain.flags import Accuracy
 
 WHOLE: dict[Accuracy, tuple[str, ...]] = {
     "exact": (),
-    "default": ("exp", "gelu"),
-    "fast": ("exp", "tanh", "sigmoid", "silu", "gelu_tanh", "gelu_quick", "tanh_sigmoid"),
+    "default": ("exp", "erf", "sigmoid", "silu", "gelu", "tanh_sigmoid"),
+    "fast": ("exp", "erf", "tanh", "sigmoid", "silu", "gelu_tanh", "gelu_quick", "tanh_sigmoid"),
 }
 """The scalar operators of which there are functions of a whole vector, which change an array in
 place."""
