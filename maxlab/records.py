@@ -24,35 +24,35 @@ else:
     from types import MemberDescriptorType
 
     _KNOWN = frozenset(("init", "repr", "eq", "frozen", "slots", "kw_only"))
-    _LATER = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
+    _NO_METHODS = {"init": False, "repr": False, "eq": False}
+    _OF_CLASSES = ("ClassVar", "typing.ClassVar")
 
     def dataclass(cls=None, /, **how):
         """The class ``cls`` with the methods of a class of data; see the standard library."""
+        if cls is None:
+            return lambda cls: dataclass(cls, **how)
+        notes = vars(cls).get("__annotations__", {})
+        if how.keys() <= _KNOWN and _is_plain(cls, notes):
+            return _begun(cls, notes, how)
+        return dataclasses.dataclass(cls, **how)
 
-        def made(cls):
-            if how.keys() <= _KNOWN and _is_plain(cls):
-                return _begun(cls, how)
-            return dataclasses.dataclass(cls, **how)
-
-        return made if cls is None else made(cls)
-
-    def _is_plain(cls):
+    def _is_plain(cls, notes):
         """Whether nobody but the standard library has to know of ``cls`` at once."""
         if type(cls) is not type or "__slots__" in cls.__dict__:
             return False
         for base in cls.__mro__[1:-1]:
-            if "__init_subclass__" in base.__dict__:
+            members = base.__dict__
+            if "__init_subclass__" in members:
                 return False
-            if "__dataclass_fields__" in base.__dict__ and "__record__" not in base.__dict__:
+            if "__dataclass_fields__" in members and "__record__" not in members:
                 return False
-        notes = cls.__dict__.get("__annotations__", {})
-        return all(isinstance(note, str) and "InitVar" not in note for note in notes.values())
+        return all(type(note) is str and "InitVar" not in note for note in notes.values())
 
     class _Record:
-        """What a class is made of: its own fields and their defaults, in order.
+        """What a class is made of.
 
         Attributes:
-            names: Its own fields.
+            names: Its own fields, in order.
             defaults: What the class assigns to some of them.
             how: The parameters that `dataclass` was given.
             source: The name, the bases and the members of the class as it was written.
@@ -60,128 +60,147 @@ else:
 
         __slots__ = ("defaults", "how", "names", "source")
 
-        def __init__(self, cls, how):
-            notes = cls.__dict__.get("__annotations__", {})
-            self.names = [n for n, note in notes.items() if not _is_of_class(note)]
-            found = ((name, getattr(cls, name, MISSING)) for name in self.names)
-            self.defaults = {
-                name: given
-                for name, given in found
-                if given is not MISSING and type(given) is not MemberDescriptorType
-            }
-            self.how = how
-            self.source = cls.__name__, cls.__bases__, dict(cls.__dict__)
-
-    def _is_of_class(note):
-        return note.startswith(("ClassVar", "typing.ClassVar"))
-
-    def _begun(cls, how):
+    def _begun(cls, notes, how):
         """``cls`` with functions that make its methods."""
-        record = _Record(cls, how)
-        members = record.source[2]
+        members = dict(cls.__dict__)
+        record = _Record()
+        record.how, record.source = how, (cls.__name__, cls.__bases__, members)
+        record.names = [name for name, note in notes.items() if not note.startswith(_OF_CLASSES)]
+        record.defaults = defaults = {}
+        for name in record.names:
+            given = getattr(cls, name, MISSING)
+            if given is not MISSING and type(given) is not MemberDescriptorType:
+                defaults[name] = given
+        made = _methods(record, members)
         if how.get("slots"):
+            inner = {**members, **made}
+            fields = [name for name, *_ in _fields_of(cls)] if len(cls.__mro__) > 2 else []
+            fields = dict.fromkeys((*fields, *record.names))
             taken = {name for base in cls.__mro__[1:-1] for name in _slots_of(base)}
-            fields = dict.fromkeys((*(name for name, *_ in _fields_of(cls)), *record.names))
-            inner = {key: value for key, value in members.items() if key not in fields}
-            inner.pop("__dict__", None)
-            inner.pop("__weakref__", None)
+            for name in (*fields, "__dict__", "__weakref__"):
+                inner.pop(name, None)
             inner["__slots__"] = tuple(name for name in fields if name not in taken)
-            name = cls.__qualname__
+            inner["__qualname__"] = cls.__qualname__
             cls = type(cls.__name__, cls.__bases__, inner)
-            cls.__qualname__ = name
         else:
-            for name, default in record.defaults.items():
-                if isinstance(default, Field) and name in members:
-                    if default.default is MISSING:
+            for name, given in defaults.items():
+                if type(given) is Field and name in members:
+                    if given.default is MISSING:
                         delattr(cls, name)
                     else:
-                        setattr(cls, name, default.default)
-        cls.__record__ = record
-        frozen, eq = how.get("frozen", False), how.get("eq", True)
-        for name in _LATER:
-            if name not in cls.__dict__:
-                setattr(cls, name, _Later(cls, name))
+                        setattr(cls, name, given.default)
+            for name, one in made.items():
+                setattr(cls, name, one)
+        for one in made.values():
+            if isinstance(one, _Later):
+                one.cls = cls
+        return cls
+
+    def _methods(record, members):
+        """What `_begun` adds to a class."""
+        how = record.how
+        frozen, eq = how.get("frozen"), how.get("eq", True)
+        made = {"__record__": record}
+        for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__"):
+            if name not in members:
+                made[name] = _Told(name)
         if how.get("init", True):
-            _put(cls, "__init__", _init_of)
-            cls.__signature__ = _Signature(cls)
+            made["__init__"] = _first("__init__", _init_of, record)
+            made["__signature__"] = _Signature()
         if how.get("repr", True) and "__repr__" not in members:
-            _put(cls, "__repr__", _repr_of)
+            made["__repr__"] = _first("__repr__", _repr_of, record)
         if eq and "__eq__" not in members:
-            _put(cls, "__eq__", _eq_of)
+            made["__eq__"] = _first("__eq__", _eq_of, record)
         if frozen:
-            _freeze(cls)
+            made["__setattr__"], made["__delattr__"] = _refusals(record)
+            if how.get("slots"):
+                made.setdefault("__getstate__", members.get("__getstate__", _state))
+                made.setdefault("__setstate__", members.get("__setstate__", _set_state))
         if eq:
             written = members.get("__hash__", MISSING)
             if written is MISSING or (written is None and "__eq__" in members):
-                if frozen:
-                    _put(cls, "__hash__", _hash_of)
-                else:
-                    cls.__hash__ = None
-        return cls
+                made["__hash__"] = _first("__hash__", _hash_of, record) if frozen else None
+        return made
 
     def _slots_of(base):
         slots = base.__dict__.get("__slots__", ())
         return (slots,) if isinstance(slots, str) else slots
 
-    def _put(cls, name, make):
-        """Let ``cls`` have a method that ``make`` makes when it is first called."""
+    def _class_of(instance, record):
+        """The class of ``instance``, or its base, that ``record`` is of."""
+        for cls in type(instance).__mro__:
+            if cls.__dict__.get("__record__") is record:
+                return cls
+        raise TypeError(f"{type(instance).__qualname__} is no {record.source[0]}")
 
+    def _first(name, make, record):
+        """The method ``name`` of the class of ``record``; ``make`` makes it at the first call."""
         made = None
 
         def first(self, *args, **kwargs):
             nonlocal made
             if made is None:
-                made = make(cls)
-                made.__name__, made.__qualname__ = name, f"{cls.__qualname__}.{name}"
-                made.__module__ = cls.__module__
-            if cls.__dict__.get(name) is first:  # else somebody has put it behind another one
-                setattr(cls, name, made)
+                cls = _class_of(self, record)
+                found = make(cls)
+                found.__name__, found.__qualname__ = name, f"{cls.__qualname__}.{name}"
+                found.__module__ = cls.__module__
+                made = found
+                if cls.__dict__.get(name) is first:  # else somebody has put it behind another one
+                    setattr(cls, name, made)
             return made(self, *args, **kwargs)
 
-        first.__name__, first.__qualname__ = name, f"{cls.__qualname__}.{name}"
-        setattr(cls, name, first)
+        first.__name__ = name
+        return first
 
     class _Later:
-        """An attribute of a class that the standard library gives when somebody asks for it."""
-
-        __slots__ = ("cls", "name")
-
-        def __init__(self, cls, name):
-            self.cls, self.name = cls, name
-
-        def __get__(self, instance, owner):
-            """The attribute."""
-            found = _copy_of(self.cls)
-            for name in _LATER:
-                if isinstance(self.cls.__dict__.get(name), _Later):
-                    setattr(self.cls, name, found.__dict__[name])
-            return self.cls.__dict__[self.name]
-
-    class _Signature:
-        """The signature of a class, which `inspect` asks for first."""
+        """An attribute of the class ``cls`` that is made when somebody asks for it."""
 
         __slots__ = ("cls",)
 
-        def __init__(self, cls):
-            self.cls = cls
+    class _Told(_Later):
+        """One that the standard library makes."""
+
+        __slots__ = ("name",)
+
+        def __init__(self, name):
+            self.name = name
+
+        def __get__(self, instance, owner):
+            """The attribute."""
+            how = None
+            if self.name != "__dataclass_params__":  # these are the same without methods
+                how = _NO_METHODS
+            found = getattr(_copy_of(self.cls, how), self.name)
+            setattr(self.cls, self.name, found)
+            return found
+
+    class _Signature(_Later):
+        """The signature of a class, which `inspect` asks for first."""
+
+        __slots__ = ()
 
         def __get__(self, instance, owner):
             """The signature of the ``__init__`` that the standard library makes; None for what
             has another one, and for instances."""
-            cls = self.cls
-            if instance is not None or owner.__init__ is not cls.__dict__["__init__"]:
+            if instance is not None or owner.__init__ is not self.cls.__dict__["__init__"]:
                 return None
             import inspect
 
-            whole = inspect.signature(_copy_of(cls).__init__)
+            whole = inspect.signature(_copy_of(self.cls).__init__)
             return whole.replace(parameters=list(whole.parameters.values())[1:])
 
-    def _copy_of(cls):
-        """What the standard library makes of the class as it was written, without slots."""
+    def _copy_of(cls, without=None):
+        """What the standard library makes of the class as it was written, without slots, and
+        ``without`` some methods."""
         name, bases, members = cls.__record__.source
         left = ("__dict__", "__weakref__")
         copy = type(name, bases, {key: x for key, x in members.items() if key not in left})
-        return dataclasses.dataclass(copy, **{**cls.__record__.how, "slots": False})
+        how = {**cls.__record__.how, "slots": False}
+        if without is not None:
+            how |= without
+            if not any("__record__" in base.__dict__ for base in cls.__mro__[1:]):
+                how["frozen"] = False
+        return dataclasses.dataclass(copy, **how)
 
     def _fields_of(cls):
         """Of each field of ``cls``, inherited ones first: the name, its default or its `Field`, and
@@ -192,12 +211,11 @@ else:
             if record is not None:
                 only = record.how.get("kw_only", False)
                 for name in record.names:
-                    given = record.defaults.get(name, MISSING)
-                    by = only
-                    if isinstance(given, Field):
-                        by = only if given.kw_only is MISSING else given.kw_only
-                    found[name] = (given, by)
-        return [(name, *rest) for name, rest in found.items()]
+                    given, by = record.defaults.get(name, MISSING), only
+                    if type(given) is Field and given.kw_only is not MISSING:
+                        by = given.kw_only
+                    found[name] = name, given, by
+        return list(found.values())
 
     def _made(name, lines, names):
         """The function ``name`` of ``lines``, which knows ``names``."""
@@ -207,45 +225,43 @@ else:
 
     def _init_of(cls):
         names = {"_missing": MISSING, "_set": object.__setattr__}
+        how = cls.__record__.how
         plain, only, lines = [], [], []
-        frozen = cls.__record__.how.get("frozen", False)
         for name, given, by in _fields_of(cls):
-            value, asked = name, True
-            default, factory = given, MISSING
-            if isinstance(given, Field):
+            value, default, factory, asked = name, given, MISSING, True
+            if type(given) is Field:
                 default, factory, asked = given.default, given.default_factory, given.init
+            taken = name
             if factory is not MISSING:
                 names[f"_f_{name}"] = factory
                 value = f"_f_{name}()"
                 if asked:
-                    value = f"{value} if {name} is _missing else {name}"
-                    (only if by else plain).append(f"{name}=_missing")
+                    taken, value = f"{name}=_missing", f"{value} if {name} is _missing else {name}"
             elif default is not MISSING:
                 names[f"_d_{name}"] = default
-                if asked:
-                    (only if by else plain).append(f"{name}=_d_{name}")
-                elif cls.__record__.how.get("slots"):
-                    value = f"_d_{name}"
-                else:
-                    continue
-            elif asked:
-                (only if by else plain).append(name)
-            else:
+                taken, value = f"{name}=_d_{name}", name if asked else f"_d_{name}"
+                if not asked and not how.get("slots"):
+                    continue  # the class has it
+            elif not asked:
                 continue
+            if asked:
+                (only if by else plain).append(taken)
             lines.append(
-                f" _set(_self, {name!r}, {value})" if frozen else f" _self.{name} = {value}"
+                f" _set(_self, {name!r}, {value})"
+                if how.get("frozen")
+                else f" _self.{name} = {value}"
             )
         if hasattr(cls, "__post_init__"):
             lines.append(" _self.__post_init__()")
-        taken = ", ".join(["_self", *plain, *(["*", *only] if only else [])])
-        return _made("__init__", [f"def __init__({taken}):", *(lines or [" pass"])], names)
+        given = ", ".join(["_self", *plain, *(["*", *only] if only else [])])
+        return _made("__init__", [f"def __init__({given}):", *(lines or [" pass"])], names)
 
     def _chosen(cls, which):
         """The names of the fields of ``cls`` whose `Field` does not say no to ``which``."""
         return [
             name
             for name, given, _ in _fields_of(cls)
-            if not isinstance(given, Field) or getattr(given, which)
+            if type(given) is not Field or getattr(given, which)
         ]
 
     def _tuple(who, names):
@@ -265,11 +281,10 @@ else:
         names = [
             name
             for name, given, _ in _fields_of(cls)
-            if not isinstance(given, Field) or (given.compare if given.hash is None else given.hash)
+            if type(given) is not Field or (given.compare if given.hash is None else given.hash)
         ]
-        return _made(
-            "__hash__", ["def __hash__(self):", f" return hash({_tuple('self', names)})"], {}
-        )
+        lines = ["def __hash__(self):", f" return hash({_tuple('self', names)})"]
+        return _made("__hash__", lines, {})
 
     def _repr_of(cls):
         from reprlib import recursive_repr
@@ -277,43 +292,36 @@ else:
         names = _chosen(cls, "repr")
 
         @recursive_repr()
-        def __repr__(self):
+        def shown(self):
             inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
             return f"{self.__class__.__qualname__}({inner})"
 
-        return __repr__
+        return shown
 
-    def _freeze(cls):
-        """Let nobody change fields of ``cls``; those with slots are copied by their fields."""
+    def _refusals(record):
+        """What lets nobody set or delete the fields of a frozen class."""
 
-        def refuse(self, name):
-            if type(self) is cls:
-                return True
-            return any(name == field for field, *_ in _fields_of(cls))
+        def check(self, name, what):
+            cls = _class_of(self, record)
+            if type(self) is cls or any(name == field for field, *_ in _fields_of(cls)):
+                raise FrozenInstanceError(f"cannot {what} field {name!r}")
+            return super(cls, self)
 
-        def __setattr__(self, name, value):
-            if refuse(self, name):
-                raise FrozenInstanceError(f"cannot assign to field {name!r}")
-            super(cls, self).__setattr__(name, value)
+        def set_one(self, name, value):
+            check(self, name, "assign to").__setattr__(name, value)
 
-        def __delattr__(self, name):
-            if refuse(self, name):
-                raise FrozenInstanceError(f"cannot delete field {name!r}")
-            super(cls, self).__delattr__(name)
+        def delete_one(self, name):
+            check(self, name, "delete").__delattr__(name)
 
-        cls.__setattr__, cls.__delattr__ = __setattr__, __delattr__
-        if cls.__record__.how.get("slots"):
+        set_one.__name__, delete_one.__name__ = "__setattr__", "__delattr__"
+        return set_one, delete_one
 
-            def __getstate__(self):
-                return [getattr(self, name) for name, *_ in _fields_of(type(self))]
+    def _state(self):
+        return [getattr(self, name) for name, *_ in _fields_of(type(self))]
 
-            def __setstate__(self, state):
-                for (name, *_), value in zip(_fields_of(type(self)), state, strict=True):
-                    object.__setattr__(self, name, value)
-
-            for method in (__getstate__, __setstate__):
-                if method.__name__ not in cls.__dict__:
-                    setattr(cls, method.__name__, method)
+    def _set_state(self, state):
+        for (name, *_), value in zip(_fields_of(type(self)), state, strict=True):
+            object.__setattr__(self, name, value)
 
 
 __all__ = ["dataclass"]
