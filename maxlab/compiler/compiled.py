@@ -15,7 +15,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
-from maxlab.compiler.early import MANY_KERNELS, Early
+from maxlab.compiler.early import MANY_KERNELS, Early, recipes_in
+from maxlab.compiler.loops import Kernel
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.step_kernels import StepKernels
@@ -304,12 +305,19 @@ def loaded_kernels(
 
     exact = options.accuracy != "fast"  # what may be rewritten may be so in one of them only
     loaded = compile_units(
-        list(units.values()), flags=flags, called=names, better=better if exact else None
-    )
+        list(units.values()), flags=flags, called=names, better=better if exact else None,
+        recipe=recipes_in(_loops_of(plan)),
+    )  # fmt: skip
     if made:  # not found, but made for it
         loaded = [made.get(one, k) for one, k in zip(units.values(), loaded, strict=True)]
     kernels.loaded(units, loaded)
     return kernels
+
+
+def _loops_of(plan: Plan) -> dict[str, Kernel]:
+    """What the kernels of ``plan`` are printed from, by their symbols."""
+    steps = (s for s in plan.steps if s.printed is not None and s.loops is not None)
+    return {s.printed.symbol: s.loops.kernel for s in steps if s.printed and s.loops}
 
 
 def _how(text: str, many: bool) -> tuple[bool, bool]:
