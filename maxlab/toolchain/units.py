@@ -197,7 +197,7 @@ def _load_missing(
     done: list[tuple[LoadedKernel, KernelSource]] = []
     missing: list[_Missing] = []
     later: list[_Missing] = []  # what quick code runs instead of
-    parts: list[tuple[_Missing, Recipe]] = []  # what parts run instead of
+    cuts: list[tuple[_Missing, Recipe]] = []  # what parts run instead of
     if recipe is not None and not can_assemble(compiler):
         recipe = None
     for unit in units:
@@ -211,7 +211,7 @@ def _load_missing(
             later.append(own)
             cut = recipe(unit.name) if recipe is not None else None
             if cut is not None:
-                parts.append((own, cut))
+                cuts.append((own, cut))
                 continue
             kind, tier = quick, QUICK
             key = replace(key, flags=told[quick])
@@ -225,8 +225,8 @@ def _load_missing(
         trace.emit("cache", unit.name, hit=True, ms=ms)
         kernel = LoadedKernel(unit.name, address, True, None, found.path, ms, handle, tier)
         done.append((kernel, unit))
-    if parts:
-        made, left = _assembled(parts, flags, jobs)
+    if cuts:
+        made, left = _assembled(cuts, flags, jobs)
         done += made
         missing += [
             one._replace(key=replace(one.key, flags=told[quick]), flags=quick) for one in left
@@ -264,23 +264,23 @@ def _load_missing(
 
 
 def _assembled(
-    parts: list[tuple[_Missing, Recipe]], flags: Flags, jobs: int | None
+    cuts: list[tuple[_Missing, Recipe]], flags: Flags, jobs: int | None
 ) -> tuple[list[tuple[LoadedKernel, KernelSource]], list[_Missing]]:
     """The kernels that are assembled, and those for which there is no function left."""
     start = time.perf_counter()
     addresses, library = assembled(
-        [recipe for _, recipe in parts],
+        [recipe for _, recipe in cuts],
         partial(compile_units, flags=replace(flags, quick=True), jobs=jobs),
     )
-    ms = (time.perf_counter() - start) * 1e3 / max(len(parts), 1)
+    ms = (time.perf_counter() - start) * 1e3 / len(cuts)
     done = []
-    for (item, _), address in zip(parts, addresses, strict=False):
+    for (item, _), address in zip(cuts, addresses, strict=False):
         source = item.source
         trace.emit("cache", source.name, hit=False, why=item.why, ms=ms)
         path, handle = library.path, library.handle
         kernel = LoadedKernel(source.name, address, False, item.why, path, ms, handle, ASSEMBLED)
         done.append((kernel, source))
-    return done, [item for item, _ in parts[len(addresses) :]]
+    return done, [item for item, _ in cuts[len(addresses) :]]
 
 
 def group(missing: list[_Missing], jobs: int) -> list[list[_Missing]]:
