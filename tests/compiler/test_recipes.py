@@ -60,7 +60,7 @@ def graph(steps: dict[str, Function], dtype: DType = DType.float32) -> Graph:
     """A result for each of ``steps`` of an input times a number."""
     with Graph("steps", input_types=[TensorType(dtype, ["n"])]) as made:
         x = made.inputs[0].tensor
-        found = [step(x * (1 + n / 64), x) for n, step in enumerate(steps.values())]
+        found = [step(x * (1 + (n + 1) / 64), x) for n, step in enumerate(steps.values())]
         made.output(*found)
     return made
 
