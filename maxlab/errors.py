@@ -548,9 +548,9 @@ def elsewhere(
     names."""
     # A metaclass of enums looks for near names in its ``__getattr__``, which hasattr would ask.
     metaclass: type = type(kind)
-    known = [*kind.__mro__, *metaclass.__mro__]
+    known = {name for one in (*kind.__mro__, *metaclass.__mro__) for name in vars(one)}
     for name, fix in hints.items():
-        if not any(name in vars(one) for one in known):
+        if name not in known:
             what = f"{owner} has no attribute {name!r}"
             setattr(kind, name, Elsewhere("ML964", what, fix))
     nearest(kind, owner, other)
