@@ -315,7 +315,7 @@ def loaded_kernels(
 
 
 def _loops_of(plan: Plan) -> dict[str, Kernel]:
-    """What the kernels of ``plan`` are printed from, by their symbols."""
+    """The loops that the kernels of ``plan`` are printed from, by their symbols."""
     steps = (s for s in plan.steps if s.printed is not None and s.loops is not None)
     return {s.printed.symbol: s.loops.kernel for s in steps if s.printed and s.loops}
 

@@ -108,7 +108,8 @@ class Early:
 
 
 def recipes_in(loops: Mapping[str, Kernel]) -> Find:
-    """What gives the recipe of a kernel that is printed from one of ``loops``, by its symbol."""
+    """A function that gives the recipe of a kernel by its symbol, if it is printed from one of
+    ``loops``."""
 
     def find(symbol: str) -> Recipe | None:
         kernel = loops.get(symbol)

@@ -242,7 +242,7 @@ class _Cutter:
         return Part(found, tuple(pointers))
 
     def _read(self, node: Expr) -> tuple[Pointer, str]:
-        """What is read instead of ``node``, and whether it is one element or one of each."""
+        """The pointer to read instead of ``node``, and whether to one element or one of each."""
         if node.kind == "const":
             data = np.array(node.data, node.dtype.to_numpy()).tobytes()
             return Pointer("constant", 0, len(data), data), "one"

@@ -26,8 +26,8 @@ from maxlab.toolchain.sources import KernelSource, LoadedKernel
 LISTS = 1 << 14
 """The most kernels that a process assembles."""
 TILE, PLACES, POINTERS = 256, 8, 16
-"""What `assembled.c` has: elements that go through all parts at once, places for what parts give
-to others, and pointers of a part."""
+"""Of `assembled.c`: elements that go through all parts at once, places for what parts give to
+others, and pointers of a part."""
 _APART = 16  # bytes from one function to the next
 _KINDS = {"constant": 0, "pointer": 1, "place": 2}
 

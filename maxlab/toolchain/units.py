@@ -231,36 +231,45 @@ def _load_missing(
         missing += [
             one._replace(key=replace(one.key, flags=told[quick]), flags=quick) for one in left
         ]
+    jobs = max(jobs or config().num_threads, 1)
     if missing:
-        compiler.make_ready()
-        jobs = max(jobs or config().num_threads, 1)
-        groups = [
-            part
-            for kind in dict.fromkeys(item.flags for item in missing)
-            for part in group([item for item in missing if item.flags == kind], jobs)
-        ]
-        progress.step("compiling", 0, len(missing))
-        work = progress.now()
-
-        def compiled(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
-            if work is not None:
-                first = part[0].source.name
-                work.advance(0, called.get(first, first))
-            made = _compile_group(store, compiler, part)
-            if work is not None:
-                work.advance(len(part))
-            return made
-
-        for made in parallel([partial(compiled, part) for part in groups], jobs):
-            done += made
+        done += _compile_missing(store, compiler, missing, jobs, called)
     if later:
 
         def improve(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
             return _compile_group(store, compiler, part)
 
-        parts = group(later, max(jobs or config().num_threads, 1))
-        improving.begin(memo, parts, improve, max(jobs or config().num_threads, 1))
+        improving.begin(memo, group(later, jobs), improve, jobs)
     return done
+
+
+def _compile_missing(
+    store: Cache,
+    compiler: Compiler,
+    missing: list[_Missing],
+    jobs: int,
+    called: Mapping[str, str],
+) -> list[tuple[LoadedKernel, KernelSource]]:
+    compiler.make_ready()
+    groups = [
+        part
+        for kind in dict.fromkeys(item.flags for item in missing)
+        for part in group([item for item in missing if item.flags == kind], jobs)
+    ]
+    progress.step("compiling", 0, len(missing))
+    work = progress.now()
+
+    def compiled(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
+        if work is not None:
+            first = part[0].source.name
+            work.advance(0, called.get(first, first))
+        made = _compile_group(store, compiler, part)
+        if work is not None:
+            work.advance(len(part))
+        return made
+
+    parts = parallel([partial(compiled, part) for part in groups], jobs)
+    return [one for made in parts for one in made]
 
 
 def _assembled(

@@ -105,7 +105,8 @@ def test_parts_have_the_bits_of_the_whole(
     }
     made = graph(pairs, dtype)
     parts = load(made, accuracy)
-    assert tiers(parts).count("assembled") > len(pairs) // 2
+    # A product that another one's sum uses directly and through a function is never cut from it.
+    assert first == "apart" or tiers(parts).count("assembled") > len(pairs) // 2
     units.forget()
     monkeypatch.setattr(compiled, "MANY_KERNELS", 1 << 30)
     same_bits(parts, load(made, accuracy), values(dtype), list(pairs))
