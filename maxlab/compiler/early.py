@@ -14,7 +14,6 @@ from maxlab import progress
 from maxlab.compiler.loops import Kernel
 from maxlab.compiler.options import Options
 from maxlab.compiler.plan import Step
-from maxlab.compiler.recipes import recipe_of
 from maxlab.errors import MaxlabError
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units, improving
 from maxlab.toolchain.assembled import Find, Recipe
@@ -112,6 +111,8 @@ def recipes_in(loops: Mapping[str, Kernel]) -> Find:
     ``loops``."""
 
     def find(symbol: str) -> Recipe | None:
+        from maxlab.compiler.recipes import recipe_of  # models that are loaded print nothing
+
         kernel = loops.get(symbol)
         return recipe_of(kernel) if kernel is not None else None
 
