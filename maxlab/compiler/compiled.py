@@ -306,7 +306,7 @@ def loaded_kernels(
     exact = options.accuracy != "fast"  # what may be rewritten may be so in one of them only
     loaded = compile_units(
         list(units.values()), flags=flags, called=names, better=better if exact else None,
-        recipe=recipes_in(_loops_of(plan)),
+        recipe=recipes_in(_loops_of(plan, options)),
     )  # fmt: skip
     if made:  # not found, but made for it
         loaded = [made.get(one, k) for one, k in zip(units.values(), loaded, strict=True)]
@@ -314,10 +314,16 @@ def loaded_kernels(
     return kernels
 
 
-def _loops_of(plan: Plan) -> dict[str, Kernel]:
-    """The loops that the kernels of ``plan`` are printed from, by their symbols."""
-    steps = (s for s in plan.steps if s.printed is not None and s.loops is not None)
-    return {s.printed.symbol: s.loops.kernel for s in steps if s.printed and s.loops}
+def _loops_of(plan: Plan, options: Options) -> dict[str, Kernel]:
+    """The loops that the kernels of ``plan`` are printed from, by their symbols; without those
+    whose text somebody has replaced."""
+    replaced = {symbol for symbol, _ in options.replaced}
+    found: dict[str, Kernel] = {}
+    for step in plan.steps:
+        if step.printed is not None and step.loops is not None:
+            if step.printed.symbol not in replaced:
+                found[step.printed.symbol] = step.loops.kernel
+    return found
 
 
 def _how(text: str, many: bool) -> tuple[bool, bool]:

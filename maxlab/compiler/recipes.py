@@ -28,6 +28,8 @@ from maxlab.toolchain.sources import KernelSource
 
 MOST_NODES = 64
 """The most nodes of a kernel that is cut: a long one is seldom made of what others have."""
+MOST_KNOWN = 1 << 12
+"""Parts that are remembered."""
 _EACH = Poly.symbol(INNER)
 _COMPARISONS = (
     "equal", "not_equal", "greater", "greater_equal", "is_inf", "is_nan", "logical_and",
@@ -238,6 +240,8 @@ class _Cutter:
         whole = (self.kernel.accuracy, self.kernel.asserts, *key, *buffers, *stored)
         found = _known.get(whole)
         if found is None:
+            if len(_known) >= MOST_KNOWN:
+                _known.clear()
             found = _known[whole] = _printed(self.kernel, members, key, buffers, stored)
         return Part(found, tuple(pointers))
 

@@ -12,6 +12,7 @@ there are no more, kernels begin as quick code.
 
 from __future__ import annotations
 
+import sys
 import threading
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -107,8 +108,9 @@ _library: _Library | None = None
 
 
 def can_assemble(compiler: Compiler) -> bool:
-    """Whether kernels of ``compiler`` can be: the functions are instructions of one machine."""
-    return compiler.machine in ("x86_64", "AMD64")
+    """Whether kernels of ``compiler`` can be: the functions are instructions of one machine, and
+    named as Linux names them."""
+    return sys.platform == "linux" and compiler.machine == "x86_64"
 
 
 def assembled(

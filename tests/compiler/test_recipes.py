@@ -228,3 +228,14 @@ def test_where_no_function_is_left_kernels_begin_as_quick_code(
     parts = [one.to_numpy().tobytes() for one in model(x)]
     monkeypatch.undo()
     assert parts == [one.to_numpy().tobytes() for one in load(graph(steps))(x)]
+
+
+def test_a_text_that_somebody_wrote_is_what_runs() -> None:
+    steps = {name: STEPS[name] for name in ("exp", "relu", "y + 1.5")}
+    model = load(graph(steps))
+    kernel = next(kernel for kernel in model.kernels.values() if "1.5f" in kernel.source)
+    text = kernel.source.replace("1.5f", "2.5f")
+    assert text != kernel.source
+    other = model.reload(options=Options(replaced=((kernel.symbol, text),)))
+    x = values(count=300)
+    assert not np.array_equal(other(x)[2].to_numpy(), model(x)[2].to_numpy(), equal_nan=True)
