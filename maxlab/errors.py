@@ -55,8 +55,10 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
+
+from maxlab.records import dataclass
 
 _MOST_BITS = 512
 _NO_HINTS: Mapping[str, str] = {}
@@ -546,9 +548,9 @@ def elsewhere(
     names."""
     # A metaclass of enums looks for near names in its ``__getattr__``, which hasattr would ask.
     metaclass: type = type(kind)
-    known = [*kind.__mro__, *metaclass.__mro__]
+    known = {name for one in (*kind.__mro__, *metaclass.__mro__) for name in vars(one)}
     for name, fix in hints.items():
-        if not any(name in vars(one) for one in known):
+        if name not in known:
             what = f"{owner} has no attribute {name!r}"
             setattr(kind, name, Elsewhere("ML964", what, fix))
     nearest(kind, owner, other)

@@ -39,6 +39,7 @@ GROUND = frozenset(
         "markup",
         "digests",
         "records",
+        "collector",
     }
 )
 _IR = GROUND | {"ir"}
@@ -69,6 +70,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "markup": GROUND,
     "digests": GROUND,
     "records": GROUND,
+    "collector": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.

@@ -41,6 +41,8 @@ _WHY = {
 }
 _TIERS = {
     "quick": "; quick code with equal results runs until it is optimised in the background",
+    "assembled": "; parts of other kernels with equal results run until it is compiled in the "
+    "background",
     "improved": "; optimised in the background, in place of quick code with equal results",
 }
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
-from maxlab.compiler.early import MANY_KERNELS, Early
+from maxlab.compiler.early import MANY_KERNELS, Early, recipes_in
+from maxlab.compiler.loops import Kernel
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.step_kernels import StepKernels
 from maxlab.errors import GraphError
+from maxlab.records import dataclass
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
 from maxlab.toolchain.flags import Flags
 
@@ -303,12 +305,25 @@ def loaded_kernels(
 
     exact = options.accuracy != "fast"  # what may be rewritten may be so in one of them only
     loaded = compile_units(
-        list(units.values()), flags=flags, called=names, better=better if exact else None
-    )
+        list(units.values()), flags=flags, called=names, better=better if exact else None,
+        recipe=recipes_in(_loops_of(plan, options)),
+    )  # fmt: skip
     if made:  # not found, but made for it
         loaded = [made.get(one, k) for one, k in zip(units.values(), loaded, strict=True)]
     kernels.loaded(units, loaded)
     return kernels
+
+
+def _loops_of(plan: Plan, options: Options) -> dict[str, Kernel]:
+    """The loops that the kernels of ``plan`` are printed from, by their symbols; without those
+    whose text somebody has replaced."""
+    replaced = {symbol for symbol, _ in options.replaced}
+    found: dict[str, Kernel] = {}
+    for step in plan.steps:
+        if step.printed is not None and step.loops is not None:
+            if step.printed.symbol not in replaced:
+                found[step.printed.symbol] = step.loops.kernel
+    return found
 
 
 def _how(text: str, many: bool) -> tuple[bool, bool]:

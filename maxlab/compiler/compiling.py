@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from maxlab import progress, trace
+from maxlab.collector import paused
 from maxlab.compiler.compiled import Compiled, Debug, compilable, early_for, loaded_kernels
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.marking import Marker
@@ -19,7 +20,6 @@ from maxlab.compiler.recording import recorded_facts
 from maxlab.compiler.replacing import replace_texts
 from maxlab.compiler.schedule import Schedule
 from maxlab.ir import Function, at_revision, listen
-from maxlab.toolchain.collector import paused
 
 
 def compile_function(function: Function, options: Options = DEFAULT) -> Compiled:

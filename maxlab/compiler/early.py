@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from maxlab import progress
+from maxlab.compiler.loops import Kernel
 from maxlab.compiler.options import Options
 from maxlab.compiler.plan import Step
 from maxlab.errors import MaxlabError
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units, improving
+from maxlab.toolchain.assembled import Find, Recipe
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.processes import Batch, together
 
@@ -47,6 +49,7 @@ class Early:
         self._source = source
         self._seen = 0
         self._texts: dict[str, str] = {}  # the symbol of each, of those that wait
+        self._loops: dict[str, Kernel] = {}  # what they are printed from, by their symbols
         self._count = 0
         self._thread: threading.Thread | None = None
         self._batches: list[list[KernelSource]] = []
@@ -60,6 +63,8 @@ class Early:
         for step in steps[self._seen :]:
             if step.printed is not None and step.gpu is None:
                 self._texts.setdefault(step.printed.text, step.printed.symbol)
+                if step.loops is not None:
+                    self._loops.setdefault(step.printed.symbol, step.loops.kernel)
         self._seen = len(steps)
         if self._count + len(self._texts) < MANY_KERNELS:
             return
@@ -96,8 +101,22 @@ class Early:
             while self._batches:  # who needs the kernels says what is wrong with them
                 better = _nothing if self._is_exact else None
                 batch = self._batches.pop(0)
-                made = compile_units(batch, flags=self._flags, better=better)
+                recipe = recipes_in(self._loops)
+                made = compile_units(batch, flags=self._flags, better=better, recipe=recipe)
                 self.made.update(zip(batch, made, strict=True))
+
+
+def recipes_in(loops: Mapping[str, Kernel]) -> Find:
+    """A function that gives the recipe of a kernel by its symbol, if it is printed from one of
+    ``loops``."""
+
+    def find(symbol: str) -> Recipe | None:
+        from maxlab.compiler.recipes import recipe_of  # models that are loaded print nothing
+
+        kernel = loops.get(symbol)
+        return recipe_of(kernel) if kernel is not None else None
+
+    return find
 
 
 def _nothing(unit: KernelSource, kernel: object) -> None:

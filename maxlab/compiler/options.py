@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, get_args
 
 from maxlab.errors import ArgumentTypeError
+from maxlab.records import dataclass
 from maxlab.toolchain.flags import Accuracy
 
 LogLevel = Literal["notset", "trace", "debug", "info", "warning", "error", "critical"]

@@ -15,7 +15,6 @@ from maxlab.compiler.plan_sink import PlanSink, nbytes_of
 from maxlab.compiler.programs import add_program
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_host import HostSteps
-from maxlab.compiler.steps_kernel import add_kernel
 from maxlab.compiler.traffic import Counted, Touch
 from maxlab.ir import Function, HostCall, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
@@ -96,6 +95,8 @@ class _Filling:
             elif group.kind == "host":
                 self._host_call(group)
             elif group.kind == "kernel":
+                from maxlab.compiler.steps_kernel import add_kernel  # few plans have one
+
                 add_kernel(self.sink, group)
             elif group.kind == "program":
                 add_program(self.sink, group)

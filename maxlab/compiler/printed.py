@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from maxlab.compiler.conventions import THREADS
+from maxlab.records import dataclass
 
 HEADERS = ("prelude.cuh",)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from maxlab.toolchain import KernelSource, LoadedKernel
-from maxlab.toolchain.sources import QUICK
+from maxlab.toolchain.sources import FIRST
 
 
 class Table(Protocol):
@@ -21,7 +21,7 @@ class Table(Protocol):
 class StepKernels(dict[int, LoadedKernel]):
     """The loaded machine code of each step, by step number.
 
-    Quick code and optimised code of a kernel give the same results, and both stay loaded; so an
+    Quick code, parts and optimised code of a kernel give the same results, and stay loaded; so an
     address may change between two runs, and while one goes on.
     """
 
@@ -37,14 +37,14 @@ class StepKernels(dict[int, LoadedKernel]):
         with self._lock:
             for (number, unit), kernel in zip(units.items(), kernels, strict=True):
                 self[number] = self._early.get(unit, kernel)
-                if kernel.tier == QUICK:
+                if kernel.tier in FIRST:
                     self._numbers.setdefault(unit, []).append(number)
             self._early.clear()
 
     @property
     def are_final(self) -> bool:
         """Whether no better code is expected."""
-        return not any(kernel.tier == QUICK for kernel in self.values())
+        return not any(kernel.tier in FIRST for kernel in self.values())
 
     def write_in(self, table: Table) -> None:
         """Let ``table`` have the newest addresses, now and from now on."""
@@ -55,7 +55,7 @@ class StepKernels(dict[int, LoadedKernel]):
                     table.put(number, self[number].address)
 
     def improve(self, unit: KernelSource, kernel: LoadedKernel) -> None:
-        """Run ``kernel`` instead of the quick code of ``unit``."""
+        """Run ``kernel`` instead of what ``unit`` began with."""
         with self._lock:
             if unit not in self._numbers:
                 self._early[unit] = kernel

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maxlab.driver.accelerator import (
-    Accelerator,
-    DeviceSpec,
-    accelerator_api,
-    accelerator_architecture_name,
-    accelerator_count,
-    devices_exist,
-    load_devices,
-    scan_available_devices,
-    simulated,
-    use_simulator,
-)
-from maxlab.driver.device import CPU, Device, DeviceStream
-from maxlab.driver.dlpack import DLPackArray, ExportError
-from maxlab.driver.memory import MemoryStats, live_blocks, memory_stats, name_block
-from maxlab.driver.tensor import Tensor, TensorIndexError
-from maxlab.driver.virtual import cpu_count, use_virtual_cpus, virtual_cpus
-from maxlab.errors import missing
+from maxlab.collector import importing
+
+with importing():
+    from maxlab.driver.accelerator import (
+        Accelerator,
+        DeviceSpec,
+        accelerator_api,
+        accelerator_architecture_name,
+        accelerator_count,
+        devices_exist,
+        load_devices,
+        scan_available_devices,
+        simulated,
+        use_simulator,
+    )
+    from maxlab.driver.device import CPU, Device, DeviceStream
+    from maxlab.driver.dlpack import DLPackArray, ExportError
+    from maxlab.driver.memory import MemoryStats, live_blocks, memory_stats, name_block
+    from maxlab.driver.tensor import Tensor, TensorIndexError
+    from maxlab.driver.virtual import cpu_count, use_virtual_cpus, virtual_cpus
+    from maxlab.errors import missing
 
 __all__ = [
     "CPU",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maxlab.collector import importing
 from maxlab.errors import missing
 
 if TYPE_CHECKING:
@@ -49,20 +50,21 @@ if not TYPE_CHECKING:
         """The object of this name, imported now; or the error that says what there is instead."""
         if name not in __all__:
             raise missing("engine", name, __all__, _INSTEAD)
-        if name == "Tensor":
-            import maxlab.driver as place
-        elif name == "Guard":
-            import maxlab.engine.guard as place
-        elif name == "Model":
-            import maxlab.engine.model as place
-        elif name == "MojoValue":
-            import maxlab.engine.mojo_value as place
-        elif name == "TensorSpec":
-            import maxlab.engine.spec as place
-        elif name in ("CustomExtensionsType", "InferenceSession"):
-            import maxlab.engine.session as place
-        else:
-            import maxlab.engine.session_settings as place
+        with importing():
+            if name == "Tensor":
+                import maxlab.driver as place
+            elif name == "Guard":
+                import maxlab.engine.guard as place
+            elif name == "Model":
+                import maxlab.engine.model as place
+            elif name == "MojoValue":
+                import maxlab.engine.mojo_value as place
+            elif name == "TensorSpec":
+                import maxlab.engine.spec as place
+            elif name in ("CustomExtensionsType", "InferenceSession"):
+                import maxlab.engine.session as place
+            else:
+                import maxlab.engine.session_settings as place
         found = globals()[name] = getattr(place, name)
         return found
 

@@ -5,6 +5,9 @@ A call of a small model is a microsecond of C, and of Python as long as its auth
 what does not change between calls is bound once, and the loop over the inputs is written out, for
 each number of them: for one input it would take longer than what it does. All that is not as usual,
 such as arrays, wrong inputs and sizes that are new, goes the way of `Runner.run`.
+
+The program of the last call is kept with its shapes: tensors that are given again have the same
+tuples, and no table has to be asked. A program that another one has replaced is no longer `direct`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ MOST = 16
 
 _TEXT = """
 def bind(runner, program_for, otherwise, {constants}, Tensor, new, block_of, host, Outputs):
+    known = None, {nothing}
     def run(args):
+        nonlocal known
         if runner.instead is not None or len(args) != {count}:
             return otherwise(args)
         {inputs}, = args
@@ -34,9 +39,15 @@ def bind(runner, program_for, otherwise, {constants}, Tensor, new, block_of, hos
             {differs}
         ):
             return otherwise(args)
-        program = program_for(({shapes},))
-        if program is None or program.direct is None:
-            return otherwise(args)
+        program, {last}, = known
+        if (
+            {moved}
+            or program.direct is None
+        ):
+            program = program_for(({shapes},))
+            if program is None or program.direct is None:
+                return otherwise(args)
+            known = program, {shapes},
         try:
             frame = program.free.pop()
         except IndexError:
@@ -52,11 +63,11 @@ def bind(runner, program_for, otherwise, {constants}, Tensor, new, block_of, hos
         return Outputs(({outputs},))
     return run
 """
-_DIFFERS = """x{n}.__class__ is not Tensor
+_DIFFERS = """type(x{n}) is not Tensor
             or x{n}._dtype is not type{n}
             or x{n}._strides is not None
             or x{n}._stream is not stream{n}
-            or x{n}.address & unaligned{n}"""
+            or (address{n} := x{n}.address) & unaligned{n}"""
 
 _MADE = """y{n} = new(Tensor)
         y{n}._owner = block = block_of(nbytes{n})
@@ -99,10 +110,13 @@ def _bind(count: int, outputs: int) -> Callable[..., Any]:
         inputs=each("x{n}"),
         differs=each(_DIFFERS, "\n            or "),
         shapes=each("x{n}._shape"),
-        given=each("addresses[place{n}] = x{n}.address", "\n        "),
+        given=each("addresses[place{n}] = address{n}", "\n        "),
         rows=each("(slot{n}, dtype{n}, shape{n}, nbytes{n})", of=outputs),
         made=each(_MADE, "\n        ", of=outputs),
-        memory=each("x{n}.address"),
+        memory=each("address{n}"),
+        nothing=each("None"),
+        last=each("last{n}"),
+        moved=each("x{n}._shape is not last{n}", "\n            or "),
         outputs=each("y{n}", of=outputs),
     )
     names: dict[str, Any] = {}

@@ -14,23 +14,20 @@ from maxlab.driver.backend import Loaded
 from maxlab.engine.arguments import Arguments
 from maxlab.engine.dispatching import dispatch
 from maxlab.engine.executable import Executable, Variant
-from maxlab.engine.gpu_runs import GpuRun
 from maxlab.engine.into import require_fitting
-from maxlab.engine.kernel_view import KernelView
 from maxlab.engine.model_habits import INSTEAD
 from maxlab.engine.observing import Observer
 from maxlab.engine.program import Program
 from maxlab.engine.programs import Shapes
 from maxlab.engine.runner import Runner
 from maxlab.engine.spec import TensorSpec, spec_of
-from maxlab.engine.timer import Timer
 from maxlab.engine.times import plural
 from maxlab.engine.weights import Prepared
 from maxlab.engine.whole import AsModule, Named, Whole
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
 
-if TYPE_CHECKING:  # what CUDA's compilers need is imported where a model asks for it
+if TYPE_CHECKING:  # what few models need is imported where one asks for it
     from pathlib import Path
 
     from maxlab.compiler.plan import Plan, Step
@@ -39,8 +36,11 @@ if TYPE_CHECKING:  # what CUDA's compilers need is imported where a model asks f
     from maxlab.engine.exporting import Exported
     from maxlab.engine.gpu_profiling import GpuProfiler
     from maxlab.engine.gpu_profiling import Mode as GpuMode
+    from maxlab.engine.gpu_runs import GpuRun
     from maxlab.engine.guard import Guard
     from maxlab.engine.kept.manifest import Where
+    from maxlab.engine.kernel_view import KernelView
+    from maxlab.engine.timer import Timer
     from maxlab.files import AnyPath
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
@@ -354,6 +354,8 @@ class Model(trace.Displayed, AsModule, Whole):
     def timer(self) -> Timer:
         """A timer that runs the model and times its steps."""
         threads = 0 if self.runner.executable.placed else self.num_threads
+        from maxlab.engine.timer import Timer
+
         return Timer(self, threads)
 
     def run_to_the_end(self, *args: Any) -> None:
@@ -428,6 +430,8 @@ class Model(trace.Displayed, AsModule, Whole):
 
     def _view(self, step: Step) -> KernelView | DeviceKernelView:
         if step.gpu is None:
+            from maxlab.engine.kernel_view import KernelView
+
             return KernelView(self, step)
         from maxlab.engine.device_kernel import DeviceKernelView
 

@@ -61,6 +61,7 @@ class Programs(dict[Shapes, Program]):
             with executable.lock:
                 made = bound(executable, old.env, 0)
             self[shapes] = made
+            old.direct = None  # so that the dispatch, which has kept it, asks again
 
 
 __all__ = ["MOST", "Programs", "Shapes"]

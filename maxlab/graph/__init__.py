@@ -8,30 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maxlab.graph import dim, ops, shape
-from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
-from maxlab.graph.graph import Graph
-from maxlab.graph.kernel_library import KernelLibrary
-from maxlab.graph.module import Module
-from maxlab.graph.sharding import ShardingStrategy
-from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike, Value
-from maxlab.graph.weight import Weight
-from maxlab.ir import (
-    AlgebraicDim,
-    BufferType,
-    ConvInputLayout,
-    DeviceKind,
-    DeviceRef,
-    Dim,
-    DimLike,
-    FilterLayout,
-    OpaqueType,
-    Shape,
-    StaticDim,
-    SymbolicDim,
-    TensorType,
-    Type,
-)
+from maxlab.collector import importing
+
+with importing():
+    from maxlab.graph import dim, ops, shape
+    from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
+    from maxlab.graph.graph import Graph
+    from maxlab.graph.kernel_library import KernelLibrary
+    from maxlab.graph.module import Module
+    from maxlab.graph.sharding import ShardingStrategy
+    from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike, Value
+    from maxlab.graph.weight import Weight
+    from maxlab.ir import (
+        AlgebraicDim,
+        BufferType,
+        ConvInputLayout,
+        DeviceKind,
+        DeviceRef,
+        Dim,
+        DimLike,
+        FilterLayout,
+        OpaqueType,
+        Shape,
+        StaticDim,
+        SymbolicDim,
+        TensorType,
+        Type,
+    )
 
 if TYPE_CHECKING:
     from maxlab.graph import weights as weights

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from maxlab.errors import (
 )
 from maxlab.ir.dims import LARGEST, DimLike, Shape, StaticDim
 from maxlab.ir.poly import Poly
+from maxlab.records import dataclass
 
 
 class DeviceKind(enum.Enum):

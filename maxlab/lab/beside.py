@@ -11,6 +11,7 @@ from typing import Any, overload
 from maxlab.analysis.revisions import graph_at, is_revision
 from maxlab.analysis.runs.diff import Diff, Given
 from maxlab.analysis.runs.diff import diff as diff_runs
+from maxlab.collector import paused
 from maxlab.compiler.plan import Plan
 from maxlab.compiler.plan_changes import PlanDiff
 from maxlab.engine import Model
@@ -24,7 +25,6 @@ from maxlab.lab.protocol.document import Packed
 from maxlab.lab.reruns import run_before
 from maxlab.lab.snapshot import Snapshot, take, without_times
 from maxlab.opset import is_constant
-from maxlab.toolchain.collector import paused
 
 _CALLS = {
     "plan": "diff(model_a.plan, model_b.plan)",

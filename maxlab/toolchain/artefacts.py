@@ -27,7 +27,6 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -42,6 +41,7 @@ from maxlab.errors import (
     unlisted,
 )
 from maxlab.habits import fitting
+from maxlab.records import dataclass
 from maxlab.toolchain import eviction, processes
 from maxlab.toolchain.folders import fresh_folder, remove_folder
 from maxlab.toolchain.private import private_folder

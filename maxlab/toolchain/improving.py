@@ -25,6 +25,8 @@ Memo = dict[KernelSource, LoadedKernel]
 Made = list[tuple[LoadedKernel, KernelSource]]
 _NICE = 10  # of threads and compilers that nobody waits for
 _AGAIN_S = 0.5  # after an interrupt, which ends all compilers
+_AFTER_S = 1.0
+"""How long whoever waited for the kernels has the processors for a first run."""
 _lock = threading.Lock()
 _listeners: dict[tuple[int, KernelSource], list[Better]] = {}
 _threads: list[threading.Thread] = []
@@ -64,6 +66,7 @@ def begin(
     def work() -> None:
         with contextlib.suppress(OSError):  # a thread of its own for the system
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        time.sleep(_AFTER_S)
         while left:
             try:
                 parallel([partial(one, number) for number in list(left)], jobs)

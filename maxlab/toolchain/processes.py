@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxlab import progress
+from maxlab.collector import paused
 from maxlab.errors import ToolchainError
-from maxlab.toolchain.collector import paused
 
 if TYPE_CHECKING:
     import subprocess

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 QUICK = "quick"
+ASSEMBLED = "assembled"
 IMPROVED = "improved"
+FIRST = (QUICK, ASSEMBLED)
+"""The tiers of what runs until a kernel's own code is there."""
 
 
 class KernelSource(NamedTuple):
@@ -38,8 +41,9 @@ class LoadedKernel(NamedTuple):
         path: the library that holds it.
         ms: milliseconds of compiling (its share of its unit, by length) or of loading.
         handle: the open library, for `maxlab.toolchain.loader.symbol_address`.
-        tier: ``"quick"`` of code that is being optimised in the background, ``"improved"`` of code
-            that has taken the place of quick code, else empty.
+        tier: ``"quick"`` of code that is optimised in the background, ``"assembled"`` of parts
+            that run while the kernel is compiled in the background, ``"improved"`` of code that has
+            taken the place of one of them, else empty.
     """
 
     name: str
@@ -55,4 +59,4 @@ class LoadedKernel(NamedTuple):
 Better = Callable[[KernelSource, LoadedKernel], object]
 """The type of functions that are told of better code for a kernel, in another thread."""
 
-__all__ = ["IMPROVED", "QUICK", "Better", "KernelSource", "LoadedKernel"]
+__all__ = ["ASSEMBLED", "FIRST", "IMPROVED", "QUICK", "Better", "KernelSource", "LoadedKernel"]

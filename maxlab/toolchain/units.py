@@ -6,8 +6,9 @@ a translation unit and the units in parallel, because a compiler run has a fixed
 20 ms and a machine has several cores.
 
 Of thousands of kernels the optimiser's time is most of what the first result waits for. Those that
-may begin *quick* are compiled with fewer passes first, in a quarter of the time, and optimised in
-the background; whoever runs them is told when better code is there (`improving`).
+may begin *quick* are assembled from parts (`assembled`), or compiled with fewer passes first, in a
+quarter of the time, and optimised in the background; whoever runs them is told when better code is
+there (`improving`).
 """
 
 from __future__ import annotations
@@ -28,11 +29,19 @@ from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import diagnose, improving, loader
 from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache, content_of
+from maxlab.toolchain.assembled import Find, Recipe, assembled, can_assemble
 from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import prelude, prelude_for
 from maxlab.toolchain.processes import parallel
-from maxlab.toolchain.sources import QUICK, Better, KernelSource, LoadedKernel
+from maxlab.toolchain.sources import (
+    ASSEMBLED,
+    FIRST,
+    QUICK,
+    Better,
+    KernelSource,
+    LoadedKernel,
+)
 
 KERNELS_PER_UNIT = 8
 MOST_PER_UNIT = 64  # beyond it a kernel gets hardly cheaper
@@ -61,6 +70,7 @@ def compile_units(
     jobs: int | None = None,
     called: Mapping[str, str] | None = None,
     better: Better | None = None,
+    recipe: Find | None = None,
 ) -> list[LoadedKernel]:
     """The loaded kernels of ``units``, in their order.
 
@@ -71,6 +81,8 @@ def compile_units(
         called: what people call kernels, by symbol, where they are told how far this is.
         better: is told when a kernel that is quick code now has been optimised; without it none
             begins as quick code.
+        recipe: gives the parts that a kernel which may begin quick can be assembled from, by its
+            name; without it none is.
 
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a kernel, with the line;
@@ -93,15 +105,16 @@ def compile_units(
         found = [memo[unit] for unit in units]
     except KeyError:
         fresh = _load_missing(
-            [u for u in dict.fromkeys(units) if u not in memo], flags, jobs, called or {}, memo
-        )
+            [u for u in dict.fromkeys(units) if u not in memo],
+            flags, jobs, called or {}, memo, recipe,
+        )  # fmt: skip
         for kernel, unit in fresh:
             memo.setdefault(unit, kernel._replace(hit=True, why_miss=None, ms=0.0))
         first = {unit: kernel for kernel, unit in fresh}
         found = [first.get(unit) or memo[unit] for unit in units]
     if better is not None:
         for unit, kernel in dict(zip(units, found, strict=True)).items():
-            if kernel.tier == QUICK:
+            if kernel.tier in FIRST:
                 improving.listen(memo, unit, better)
     return found
 
@@ -173,6 +186,7 @@ def _load_missing(
     jobs: int | None,
     called: Mapping[str, str],
     memo: dict[KernelSource, LoadedKernel],
+    recipe: Find | None,
 ) -> list[tuple[LoadedKernel, KernelSource]]:
     compiler = find_compiler()
     store = cache()
@@ -183,6 +197,9 @@ def _load_missing(
     done: list[tuple[LoadedKernel, KernelSource]] = []
     missing: list[_Missing] = []
     later: list[_Missing] = []  # what quick code runs instead of
+    cuts: list[tuple[_Missing, Recipe]] = []  # what parts run instead of
+    if recipe is not None and not can_assemble(compiler):
+        recipe = None
     for unit in units:
         start = time.perf_counter()
         text = blake2b(unit.text.encode(), digest_size=16).hexdigest()
@@ -190,7 +207,12 @@ def _load_missing(
         key = Key(text, head, told[kind], compiler.digest, compiler.cpu)
         found, why = store.find(key)
         if found is None and unit.quick and compiler.quick_arguments:
-            later.append(_Missing(unit, key, why or "new text", kind))
+            own = _Missing(unit, key, why or "new text", kind)
+            later.append(own)
+            cut = recipe(unit.name) if recipe is not None else None
+            if cut is not None:
+                cuts.append((own, cut))
+                continue
             kind, tier = quick, QUICK
             key = replace(key, flags=told[quick])
             found = store.find(key)[0]  # of a process that ended before it had better code
@@ -203,36 +225,71 @@ def _load_missing(
         trace.emit("cache", unit.name, hit=True, ms=ms)
         kernel = LoadedKernel(unit.name, address, True, None, found.path, ms, handle, tier)
         done.append((kernel, unit))
-    if missing:
-        compiler.make_ready()
-        jobs = max(jobs or config().num_threads, 1)
-        groups = [
-            part
-            for kind in dict.fromkeys(item.flags for item in missing)
-            for part in group([item for item in missing if item.flags == kind], jobs)
+    if cuts:
+        made, left = _assembled(cuts, flags, jobs)
+        done += made
+        missing += [
+            one._replace(key=replace(one.key, flags=told[quick]), flags=quick) for one in left
         ]
-        progress.step("compiling", 0, len(missing))
-        work = progress.now()
-
-        def compiled(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
-            if work is not None:
-                first = part[0].source.name
-                work.advance(0, called.get(first, first))
-            made = _compile_group(store, compiler, part)
-            if work is not None:
-                work.advance(len(part))
-            return made
-
-        for made in parallel([partial(compiled, part) for part in groups], jobs):
-            done += made
+    jobs = max(jobs or config().num_threads, 1)
+    if missing:
+        done += _compile_missing(store, compiler, missing, jobs, called)
     if later:
 
         def improve(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
             return _compile_group(store, compiler, part)
 
-        parts = group(later, max(jobs or config().num_threads, 1))
-        improving.begin(memo, parts, improve, max(jobs or config().num_threads, 1))
+        improving.begin(memo, group(later, jobs), improve, jobs)
     return done
+
+
+def _compile_missing(
+    store: Cache,
+    compiler: Compiler,
+    missing: list[_Missing],
+    jobs: int,
+    called: Mapping[str, str],
+) -> list[tuple[LoadedKernel, KernelSource]]:
+    compiler.make_ready()
+    groups = [
+        part
+        for kind in dict.fromkeys(item.flags for item in missing)
+        for part in group([item for item in missing if item.flags == kind], jobs)
+    ]
+    progress.step("compiling", 0, len(missing))
+    work = progress.now()
+
+    def compiled(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
+        if work is not None:
+            first = part[0].source.name
+            work.advance(0, called.get(first, first))
+        made = _compile_group(store, compiler, part)
+        if work is not None:
+            work.advance(len(part))
+        return made
+
+    parts = parallel([partial(compiled, part) for part in groups], jobs)
+    return [one for made in parts for one in made]
+
+
+def _assembled(
+    cuts: list[tuple[_Missing, Recipe]], flags: Flags, jobs: int | None
+) -> tuple[list[tuple[LoadedKernel, KernelSource]], list[_Missing]]:
+    """The kernels that are assembled, and those for which there is no function left."""
+    start = time.perf_counter()
+    addresses, library = assembled(
+        [recipe for _, recipe in cuts],
+        partial(compile_units, flags=replace(flags, quick=True), jobs=jobs),
+    )
+    ms = (time.perf_counter() - start) * 1e3 / len(cuts)
+    done = []
+    for (item, _), address in zip(cuts, addresses, strict=False):
+        source = item.source
+        trace.emit("cache", source.name, hit=False, why=item.why, ms=ms)
+        path, handle = library.path, library.handle
+        kernel = LoadedKernel(source.name, address, False, item.why, path, ms, handle, ASSEMBLED)
+        done.append((kernel, source))
+    return done, [item for item, _ in cuts[len(addresses) :]]
 
 
 def group(missing: list[_Missing], jobs: int) -> list[list[_Missing]]:

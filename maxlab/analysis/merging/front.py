@@ -11,6 +11,7 @@ from maxlab.analysis.merging.changes import GRAPH, Item, Unit, items_of, units_o
 from maxlab.analysis.merging.given import graph_of_given
 from maxlab.analysis.merging.identity import apart, ids_in, like, notes_apart
 from maxlab.analysis.merging.ordering import merged_order
+from maxlab.collector import paused
 from maxlab.errors import GraphError
 from maxlab.graph import Graph
 from maxlab.graph.checked import checked
@@ -19,7 +20,6 @@ from maxlab.graph.document import Notes
 from maxlab.graph.parted import ALL, Entity, Parted, split
 from maxlab.graph.reading import graph_with
 from maxlab.ir import Function
-from maxlab.toolchain.collector import paused
 
 _SIGHT = "what was merged"
 

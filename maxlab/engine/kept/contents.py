@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from maxlab import files
@@ -19,6 +18,7 @@ from maxlab.engine.kept.manifest import (
     WEIGHTS,
     Manifest,
 )
+from maxlab.records import dataclass
 
 _PARTS = {
     MANIFEST: "contents",

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab import progress, trace
+from maxlab.collector import paused
 from maxlab.driver.device import Device
 from maxlab.engine.executable import Executable
 from maxlab.engine.front_loader import LOADER
@@ -27,7 +28,6 @@ from maxlab.engine.model import Model
 from maxlab.engine.placing import placed_of
 from maxlab.engine.weights import prepare
 from maxlab.ir.types import DeviceRef
-from maxlab.toolchain.collector import paused
 from maxlab.toolchain.library import runtime
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from maxlab.dtype import DType
@@ -26,6 +25,7 @@ from maxlab.graph.weights.torch_names import (
     UNTYPED,
     StorageType,
 )
+from maxlab.records import dataclass
 
 MAX_PICKLE_BYTES = 64 << 20
 MAX_OBJECTS = 4 << 20

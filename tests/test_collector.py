@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
+from maxlab.collector import importing, paused
 from maxlab.compiler import compile_function, schedule
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType, ops
-from maxlab.toolchain.collector import paused
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +68,44 @@ def test_it_stays_off_where_it_was_off() -> None:
     gc.disable()
     compile_function(small().function)
     assert not gc.isenabled()
+
+
+def test_what_an_import_makes_is_old_at_once() -> None:
+    gc.collect()
+    with importing():
+        assert not gc.isenabled()
+        made = [[n] for n in range(100)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    old = {id(one) for one in gc.get_objects(generation=2)}
+    assert all(id(one) in old for one in made)
+
+
+def test_cycles_of_an_import_are_found() -> None:
+    with importing():
+        cycle: list[object] = []
+        cycle.append(cycle)
+        held = weakref.finalize(_Held(cycle), lambda: None)
+        del cycle
+    assert held.alive
+    gc.collect()
+    assert not held.alive
+
+
+def test_what_somebody_keeps_from_the_collector_stays_there() -> None:
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        with importing():
+            pass
+        assert gc.get_freeze_count() >= before - 10 > 0
+    finally:
+        gc.unfreeze()
+
+
+class _Held:
+    """Refers to itself through a list, so that the collector alone can free it."""
+
+    def __init__(self, cycle: list[object]) -> None:
+        cycle.append(self)
+        self.cycle = cycle
