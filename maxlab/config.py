@@ -32,10 +32,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.errors import ArgumentError, shown
-from maxlab.records import dataclass
 
 VERSION = "0.1.0"
 """Of maxlab: ``maxlab.__version__``."""

@@ -55,10 +55,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
-
-from maxlab.records import dataclass
 
 _MOST_BITS = 512
 _NO_HINTS: Mapping[str, str] = {}

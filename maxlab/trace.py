@@ -14,13 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn
 
 from maxlab.config import config
 from maxlab.errors import ArgumentTypeError, QueryError
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

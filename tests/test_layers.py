@@ -38,7 +38,6 @@ GROUND = frozenset(
         "habits",
         "markup",
         "digests",
-        "records",
         "collector",
     }
 )
@@ -69,7 +68,6 @@ LAYERS: dict[str, frozenset[str]] = {
     "habits": GROUND,
     "markup": GROUND,
     "digests": GROUND,
-    "records": GROUND,
     "collector": GROUND,
     "ir": _IR,
     "opset": _OPSET,

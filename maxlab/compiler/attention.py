@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from maxlab.compiler.axes import MAX_OPS, shape_of
 from maxlab.compiler.gpu_templates import ELEMENTS, MAX_HEAD
 from maxlab.dtype import DType
 from maxlab.ir import Function, Op, Value
 from maxlab.opset import OPSET, is_cast
-from maxlab.records import dataclass
 
 
 @dataclass(slots=True)

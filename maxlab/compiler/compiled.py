@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
@@ -21,7 +21,6 @@ from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.step_kernels import StepKernels
 from maxlab.errors import GraphError
-from maxlab.records import dataclass
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
 from maxlab.toolchain.flags import Flags
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from maxlab.dtype import DType
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 
 BLOCK = 256
 """Columns that a column kernel folds at a time: their accumulators stay in L1."""

@@ -8,7 +8,7 @@ facts down when a graph is compiled; nothing here holds an object of the graph.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.op_facts import OpFacts
@@ -16,7 +16,6 @@ from maxlab.dtype import DType
 from maxlab.errors import Location
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 
 Part = tuple[tuple[tuple[int, int], ...], ...]
 """For each axis, the (start, stop) of each run of indices; empty for all of an array."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import Kernel
 from maxlab.compiler.lower import Lowering
@@ -9,7 +11,6 @@ from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.products import tile_target
 from maxlab.ir import Value
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ a header cannot change alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
-from maxlab.records import dataclass
 
 ELEMENTS = {DType.float32: "f32", DType.bfloat16: "mx_bf16", DType.float16: "mx_f16"}
 """Dtypes that products have templates for, and what these call them."""

@@ -6,6 +6,7 @@ for. Those that no text is printed of are plain values here, each with the one w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from maxlab.compiler.codegen import cuda
@@ -16,7 +17,6 @@ from maxlab.compiler.printed import CudaPrinted
 from maxlab.compiler.products import AttentionCall, Contraction
 from maxlab.dtype import DType
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

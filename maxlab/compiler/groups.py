@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from maxlab.compiler.axes import Index
 from maxlab.ir import DeviceRef, Op, Value
 from maxlab.ir.poly import ONE
 from maxlab.opset import role_of
-from maxlab.records import dataclass
 
 GroupKind = Literal[
     "map",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab.compiler.op_facts import OpFacts
 from maxlab.errors import InputError
 from maxlab.ir.poly import Poly
 from maxlab.opset.checks import Check
-from maxlab.records import dataclass
 
 
 @dataclass(slots=True)

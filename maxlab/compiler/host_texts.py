@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from maxlab.compiler.codegen.c import print_rows, strip_of
 from maxlab.compiler.codegen.columns import print_columns
@@ -11,7 +12,6 @@ from maxlab.compiler.conventions import BLOCK
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.printed import Printed
 from maxlab.opset import scalar_weight
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ so that a plan can be printed, compared and kept.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.dtype import DType
 from maxlab.ir.poly import ZERO, Poly
-from maxlab.records import dataclass
 
 
 # ---------------------------------------------------------------- on the CPU

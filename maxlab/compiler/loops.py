@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.records import dataclass
 from maxlab.toolchain.flags import Accuracy
 
 ExprKind = Literal[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from maxlab.compiler.axes import AXES, extents_of, own_index, shape_of
@@ -25,7 +26,6 @@ from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET, scalar_weight
 from maxlab.opset.view import broadcast_index, linear
-from maxlab.records import dataclass
 
 KEEP_WEIGHT = 6
 """A value this expensive (in flops) that several passes need is kept in a row of scratch instead of

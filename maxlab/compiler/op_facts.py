@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from maxlab.errors import Location
 from maxlab.opset.faults import Fault
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

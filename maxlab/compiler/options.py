@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from maxlab.errors import ArgumentTypeError
-from maxlab.records import dataclass
 from maxlab.toolchain.flags import Accuracy
 
 LogLevel = Literal["notset", "trace", "debug", "info", "warning", "error", "critical"]

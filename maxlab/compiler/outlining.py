@@ -12,11 +12,11 @@ is packed when the model is loaded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from maxlab.compiler.options import Options
 from maxlab.ir import Call, Function, Op, Rewriting, Value
 from maxlab.opset import OPSET, is_weight, named
-from maxlab.records import dataclass
 
 LEAST = 2
 """Calls from which on a body is compiled by itself: one alone may as well be fused with what is

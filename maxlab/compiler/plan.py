@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.facts import Facts
@@ -32,7 +32,6 @@ from maxlab.compiler.plan_parts import (
     panels_nbytes,
 )
 from maxlab.errors import ArgumentTypeError, elsewhere, shown, unlisted
-from maxlab.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from maxlab.compiler.plan_html import MOST, card, code, left_out, table
 from maxlab.compiler.plan_text import counted
 from maxlab.markup import escape
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import difflib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from maxlab.compiler.op_facts import OpFacts
@@ -21,7 +21,6 @@ from maxlab.compiler.plan_parts import Slot, Step
 from maxlab.compiler.plan_text import formula_text, launch_of, touched_slots
 from maxlab.compiler.plan_whole import Whole
 from maxlab.compiler.printed import Printed
-from maxlab.records import dataclass
 
 T = TypeVar("T", bound=Hashable)
 

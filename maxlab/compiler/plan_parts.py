@@ -7,7 +7,7 @@ Everything here is symbolic in the dims.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab.compiler.axes import Index
@@ -18,7 +18,6 @@ from maxlab.compiler.traffic import Touched, Touching, in_bytes, touched_by
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ given a ``PlanSink``; ``Planner`` says which of them adds those of a group.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from maxlab.ir import Function, Op, Value
 from maxlab.ir.poly import ZERO, Poly
 from maxlab.opset import flops_of, is_weight
 from maxlab.opset.custom import label_of
-from maxlab.records import dataclass
 
 
 @dataclass(slots=True)

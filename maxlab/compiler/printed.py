@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab.compiler.conventions import THREADS
-from maxlab.records import dataclass
 
 HEADERS = ("prelude.cuh",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from maxlab.compiler.attention import Attention
 from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
@@ -16,7 +17,6 @@ from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset.view import broadcast_index
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

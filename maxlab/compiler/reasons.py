@@ -8,11 +8,10 @@ are the two ops, the others are given by whoever notes the rule.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab.compiler.axes import MAX_OPS
-from maxlab.records import dataclass
 
 TOGETHER: dict[str, str] = {
     "own index": "a map joins the kernel of an operand that it reads at its own index",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from maxlab.compiler import forms
@@ -41,7 +41,6 @@ from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import flops_of
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
@@ -40,7 +40,6 @@ from maxlab.opset.custom import OPS as CUSTOM
 from maxlab.opset.custom import bound_of
 from maxlab.opset.kernel import Target
 from maxlab.opset.notes import INDEX
-from maxlab.records import dataclass
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

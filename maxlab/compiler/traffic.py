@@ -8,12 +8,11 @@ once: that is what has to come from memory when caches do their work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxlab.compiler.conventions import Operand
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.records import dataclass
 
 if TYPE_CHECKING:
     from maxlab.compiler.loops import Expr, Kernel

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from maxlab.compiler.groups import Group
 from maxlab.compiler.launches import Items
@@ -21,7 +22,6 @@ from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.traffic import Counted
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 
 SMALL_BYTES = 64
 """Bytes that are copied from turn to turn rather than exchanged."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
 
 from maxlab.config import config
@@ -20,7 +20,6 @@ from maxlab.driver.gpu_memory import DevicePool
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.dtype import StaticFunction
 from maxlab.errors import ArgumentError, ArgumentTypeError, DeviceError, shown
-from maxlab.records import dataclass
 
 K = TypeVar("K")
 

@@ -15,10 +15,10 @@ parameters of generated kernels are pointers and `i64` only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from maxlab.dtype import DType
-from maxlab.records import dataclass
 from maxlab.toolchain.flags import Accuracy
 
 T = TypeVar("T")

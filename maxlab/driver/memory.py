@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
+from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any
 
 from maxlab.errors import DeviceError
-from maxlab.records import dataclass
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.loader import libc
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,6 @@ from maxlab.engine.kernel_view import KernelView, Shown
 from maxlab.engine.launching import device_launch
 from maxlab.errors import ArgumentError
 from maxlab.ir import DeviceRef
-from maxlab.records import dataclass
 from maxlab.toolchain import kernels_dir
 from maxlab.toolchain.cuda import CudaFlags, CudaUnit, ResourceUsage, compile_cuda, ptx, sass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from maxlab.compiler import Compiled
@@ -16,7 +17,6 @@ from maxlab.engine.faults import Faults
 from maxlab.engine.host_steps import HostSteps
 from maxlab.engine.layout import allocate, room_on
 from maxlab.engine.observing import HostTimes, Observers
-from maxlab.records import dataclass
 
 BLOCKS = 4
 """Blocks of memory that a model keeps for the stages of its next runs."""

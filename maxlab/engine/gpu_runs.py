@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from maxlab import trace
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

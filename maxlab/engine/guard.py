@@ -20,6 +20,7 @@ import mmap
 import signal
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,6 @@ from maxlab.errors import (
     ExecutionError,
     MaxlabError,
 )
-from maxlab.records import dataclass
 from maxlab.toolchain import guarded
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.child import Child, ChildEndedError, signal_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from maxlab.compiler import Compiled, lifetimes
@@ -14,7 +15,6 @@ from maxlab.driver.base import block_on
 from maxlab.engine.size_rules import past_counting
 from maxlab.errors import ExecutionError
 from maxlab.ir.dims import LARGEST
-from maxlab.records import dataclass
 
 ALIGNMENT = 64
 HOST = CPU()

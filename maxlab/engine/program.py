@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -49,7 +49,6 @@ from maxlab.engine.segments import (
     TransferSegment,
 )
 from maxlab.engine.whole import Outputs
-from maxlab.records import dataclass
 from maxlab.toolchain.interrupts import STOPPED
 
 MAX_LATER = 16

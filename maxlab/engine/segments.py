@@ -9,7 +9,7 @@ because the host reads what arrives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab.compiler.plan import GpuLaunch, Launch, LibraryCall, Step
 from maxlab.driver import Accelerator, Device
@@ -22,7 +22,6 @@ from maxlab.engine.executor import Executor
 from maxlab.engine.frame import Frame
 from maxlab.engine.host_steps import HostSteps
 from maxlab.engine.observing import Observers, Watching
-from maxlab.records import dataclass
 from maxlab.toolchain.cffi_abi import ffi
 
 RECORDINGS = 8

@@ -7,11 +7,10 @@ event stream, so that runs, compilations and the user's own spans stand on one a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from maxlab.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

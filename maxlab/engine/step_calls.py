@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import Accelerator
 from maxlab.engine.launching import host_launch
 from maxlab.engine.program import Program
 from maxlab.engine.segments import KernelSegment
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from maxlab.errors import elsewhere
 from maxlab.habits import fitting
-from maxlab.records import dataclass
 from maxlab.tabular import Field, Tabular
 
 

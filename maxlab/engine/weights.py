@@ -8,7 +8,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from maxlab.errors import (
 )
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 from maxlab.toolchain import Runtime
 from maxlab.toolchain.interrupts import STOPPED, raised
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from maxlab.errors import shown
 from maxlab.graph.notes import InOrder, Refuse, cannot_hold, is_texts
 from maxlab.graph.tables import CONFLICTS
 from maxlab.ir import Function, user_frame
-from maxlab.records import dataclass
 
 Side = Literal["base", "ours", "theirs"]
 SIDES: Final[tuple[Side, ...]] = ("base", "ours", "theirs")

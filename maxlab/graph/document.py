@@ -8,7 +8,7 @@ whole always runs. Fields that this version does not know are kept where they st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Protocol
 
 from maxlab.errors import DocumentError, ParseError, shown
@@ -58,7 +58,6 @@ from maxlab.graph.notes import (
 )
 from maxlab.ir import Function
 from maxlab.ir.function_json import Json, Reader, Unknown, Writer
-from maxlab.records import dataclass
 
 FORMAT: Final = "maxlab.document"
 VERSION: Final = 1

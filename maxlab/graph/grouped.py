@@ -10,6 +10,7 @@ when somebody changed one of them in the text, is none: its operations stay as t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from maxlab.errors import shown
@@ -17,7 +18,6 @@ from maxlab.graph.calling import apart, holding_now
 from maxlab.graph.notes import Refuse, is_texts
 from maxlab.ir import Call, Function
 from maxlab.ir.function_json import Json, Reader, Writer
-from maxlab.records import dataclass
 
 _PATH = "groups/"
 

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,6 @@ from maxlab.ir import Function, Op
 from maxlab.ir.function_json import Json
 from maxlab.opset import is_weight
 from maxlab.opset.core import Array
-from maxlab.records import dataclass
 
 WEIGHTS: Final = "weights"
 """The field of a document."""

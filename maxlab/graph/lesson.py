@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -22,7 +22,6 @@ from maxlab.errors import ArgumentError, shown
 from maxlab.graph.notes import Refuse, cannot_hold
 from maxlab.ir import Function
 from maxlab.ir.function_json import Json
-from maxlab.records import dataclass
 
 DTYPES = ("bool", "float32", "float64", "int32", "int64")
 """Of the arrays of a goal."""

@@ -12,14 +12,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 from maxlab.errors import DocumentError, shown
 from maxlab.graph.tables import COMMENTS, DRAFTS, FOLDS, PLACES
 from maxlab.ir import Function
 from maxlab.ir.edit_log import Log
-from maxlab.records import dataclass
 
 Json = dict[str, Any]
 

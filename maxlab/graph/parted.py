@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from maxlab.errors import GraphError
@@ -35,7 +35,6 @@ from maxlab.graph.document import FORMAT, VERSION
 from maxlab.graph.kept import WEIGHTS
 from maxlab.ir.core import ends_block
 from maxlab.ir.function_json import Json
-from maxlab.records import dataclass
 
 Entity = tuple[str, str]
 Fields = dict[str, Any]

@@ -7,11 +7,11 @@ The blocks are laid out as GGUF files have them. ``ops.dequantize`` makes floats
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 
 from maxlab.errors import EncodingError
 from maxlab.graph.staged import placed
 from maxlab.opset.quantized import FORMATS
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True)

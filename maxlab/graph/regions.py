@@ -7,11 +7,10 @@ it becomes an argument of the region, and an operand of the op that has the regi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab.ir import Block, DeviceRef, Op
 from maxlab.ir import Value as IrValue
-from maxlab.records import dataclass
 
 
 @dataclass(slots=True)

@@ -8,13 +8,13 @@ when the model is loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from maxlab.errors import ArgumentError, ShapeError
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.staged import placed
 from maxlab.ir import Shape, StaticDim
-from maxlab.records import dataclass
 
 Range: TypeAlias = tuple[int, int]
 Part: TypeAlias = tuple[tuple[Range, ...], ...]

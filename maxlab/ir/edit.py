@@ -34,11 +34,11 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from maxlab.errors import Location
 from maxlab.ir.types import Type
-from maxlab.records import dataclass
 
 BlockId = tuple[str | None, int]
 """The op and the number of its region; ``(None, 0)`` for the function's own block."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -21,7 +22,6 @@ from maxlab.errors import (
 )
 from maxlab.ir.dims import LARGEST, DimLike, Shape, StaticDim
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 
 
 class DeviceKind(enum.Enum):

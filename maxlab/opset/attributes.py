@@ -7,6 +7,7 @@ attributes do not obey; what reads them afterwards needs no test of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -16,7 +17,6 @@ from maxlab.errors import shown
 from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Poly, Shape, Type
 from maxlab.ir.function import Call
 from maxlab.ir.types import FilterLayout
-from maxlab.records import dataclass
 
 AttributeKind = Literal[
     "bool",

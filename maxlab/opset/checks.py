@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from maxlab.ir.poly import Poly
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ images, ``MH`` lines and ``MW`` columns of a block, which needs ``LH`` lines of 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE
@@ -29,7 +30,6 @@ from maxlab.opset.convolution_products import (
 from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.windows import ceil_div, evenly, known, number
-from maxlab.records import dataclass
 
 PIXELS = (392, 196)
 """Pixels of the result that a block has: the most, and what they are where this leaves too few

@@ -28,7 +28,7 @@ Lowering kinds:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, Required, TypedDict, Unpack
 
@@ -47,7 +47,6 @@ from maxlab.opset.faults import Fault
 from maxlab.opset.identities import Identity
 from maxlab.opset.kernel import Site
 from maxlab.opset.places import PLACE
-from maxlab.records import dataclass
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from maxlab.dtype import DType
@@ -23,7 +23,6 @@ from maxlab.opset.core import elements
 from maxlab.opset.declarations import Argument, Body, Declaration, Parameter, Part
 from maxlab.opset.declared_checks import expression
 from maxlab.opset.kernel import Target
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from maxlab.dtype import DType
@@ -12,7 +12,6 @@ from maxlab.opset.conditions import Condition
 from maxlab.opset.kernel import Target
 from maxlab.opset.macros import Macro
 from maxlab.opset.opaques import Opaque
-from maxlab.records import dataclass
 
 ParameterKind = Literal["bool", "int", "float", "ints", "str", "DType"]
 Parameter = bool | int | float | str | DType | tuple[int, ...]

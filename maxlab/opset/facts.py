@@ -7,9 +7,8 @@ an op by its name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypedDict, get_args
-
-from maxlab.records import dataclass
 
 Role = Literal[
     "compute",

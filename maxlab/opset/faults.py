@@ -6,10 +6,10 @@ rest of the error follows from the op, and is known when a plan is made: a `Faul
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from maxlab.errors import ExecutionError, Location
-from maxlab.records import dataclass
 
 NOTHING, SAME = 4, 5
 """The status of a kernel that set a handle to nothing, or got one handle for two operands."""

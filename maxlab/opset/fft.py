@@ -15,12 +15,12 @@ One text serves both targets: on the CPU a thread does a row, on a GPU the threa
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from maxlab.opset.kernel import Target
-from maxlab.records import dataclass
 
 LARGEST = 61
 """The largest prime factor that has a pass of its own; they take the square of it."""

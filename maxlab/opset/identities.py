@@ -7,10 +7,10 @@ those of its op; the pass ``canonicalise`` asks each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from maxlab.ir import Op, Value
-from maxlab.records import dataclass
 
 IdentityRule = Literal[
     "times_one", "minus_zero", "same_cast", "still_view", "double_transpose", "double_negate"

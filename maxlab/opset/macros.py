@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from maxlab.opset.conditions import INNER, ConditionError, alternatives, conditions_in
-from maxlab.records import dataclass
 
 _HEAD = re.compile(
     r"(?:from=(?P<file>.+?):(?P<line>\d+)\s+)?(?P<name>[A-Za-z_]\w*)"

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 from typing import Literal
 
 from maxlab.digests import blake2b
-from maxlab.records import dataclass
 
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
 """The levels of messages, with the numbers that Python's ``logging`` has for them."""

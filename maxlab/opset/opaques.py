@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.digests import blake2b
 from maxlab.opset.conditions import INNER
 from maxlab.opset.macros import Macro, MacroTextError, read_macro, require_no_circle
-from maxlab.records import dataclass
 
 _OPAQUE = re.compile(r"\s*//\s*@opaque\b\s*(.*?)\s*$")
 _HEAD = re.compile(r"([A-Za-z_]\w*)(?:\s+drop=([A-Za-z_]\w*))?(?:\s+from=(.+):(\d+))?")

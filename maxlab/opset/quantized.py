@@ -6,6 +6,7 @@ The layouts are those of ggml; the head of ``kernels/c/ops/quantized.h`` describ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from maxlab.opset.attributes import TEXT
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import same_device
-from maxlab.records import dataclass
 
 HEADER = "ops/quantized.cuh"
 GROUP = 16

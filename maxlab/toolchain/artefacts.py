@@ -27,6 +27,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -41,7 +42,6 @@ from maxlab.errors import (
     unlisted,
 )
 from maxlab.habits import fitting
-from maxlab.records import dataclass
 from maxlab.toolchain import eviction, processes
 from maxlab.toolchain.folders import fresh_folder, remove_folder
 from maxlab.toolchain.private import private_folder

@@ -15,12 +15,12 @@ import shlex
 import stat
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.config import config
 from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
-from maxlab.records import dataclass
 from maxlab.toolchain import processes, versions, zig
 
 CANDIDATES = ("gcc", "cc", "clang")

@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -25,7 +25,6 @@ from maxlab import trace
 from maxlab.config import config
 from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
-from maxlab.records import dataclass
 from maxlab.toolchain.artefacts import Artefact, Cache, Content, Key, cache
 from maxlab.toolchain.cuda_compiler import (
     CudaCompiler,

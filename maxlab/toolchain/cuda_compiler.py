@@ -10,12 +10,12 @@ import functools
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
-from maxlab.records import dataclass
 from maxlab.toolchain.compiler import run
 from maxlab.toolchain.flags import Accuracy
 from maxlab.toolchain.nvlib import find_program, include_dirs, toolkit_roots, wheel_roots

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.errors import ToolchainError
-from maxlab.records import dataclass
 from maxlab.toolchain.compiler import run
 from maxlab.toolchain.nvlib import find_program
 

@@ -7,10 +7,10 @@ and a digest that is part of the name under which the artefact is kept.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from maxlab.digests import blake2b
-from maxlab.records import dataclass
 from maxlab.toolchain.compiler import Compiler
 
 # gcc at -O1 vectorises only loops that carry `#pragma omp simd`, which the generated ones

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from maxlab.records import dataclass
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.nvlib import NvLibrary, library_paths, open_beside, open_library
 

@@ -11,11 +11,11 @@ import functools
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.digests import blake2b
 from maxlab.errors import ToolchainError
-from maxlab.records import dataclass
 
 _SECTION = re.compile(
     r"^// @section (?P<name>\w+)(?: needs (?P<needs>[\w ,]+))?\n(?P<text>.*?)^// @end\b",

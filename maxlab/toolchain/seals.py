@@ -10,10 +10,10 @@ import os
 import stat
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.digests import blake2b
-from maxlab.records import dataclass
 from maxlab.toolchain.trust import is_private
 
 _MAGIC = b"mxsealed"

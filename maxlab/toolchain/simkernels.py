@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from maxlab import trace
 from maxlab.config import config
-from maxlab.records import dataclass
 from maxlab.toolchain import gxx, loader
 from maxlab.toolchain.artefacts import Artefact, Key, cache
 from maxlab.toolchain.compiler import require_library, run

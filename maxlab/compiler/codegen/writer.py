@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
-
-from maxlab.records import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from maxlab.compiler.groups import Group
@@ -23,7 +24,6 @@ from maxlab.compiler.options import Options
 from maxlab.compiler.schedule import Schedule
 from maxlab.ir import Function, Op, Rewriting, Shape, TensorType, Value
 from maxlab.opset import OPSET, is_transfer, is_weight, named
-from maxlab.records import dataclass
 
 MOST_GROWTH = 4
 """How many times the bytes of its sources a result may have: a broadcast is no gain in memory."""

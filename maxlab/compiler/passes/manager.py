@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab import progress, trace
 from maxlab.ir import Function, Rewrite, Rewriting, listen
 from maxlab.opset import operations
-from maxlab.records import dataclass
 
 Pass = Callable[[Rewriting], None]
 """A pass: it changes the function of what it is called with, by its methods."""

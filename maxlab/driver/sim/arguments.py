@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from maxlab.driver.sim.reports import Place
 from maxlab.driver.sim.signature import Kernel, Parameter, size_of
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, TensorError
-from maxlab.records import dataclass
 from maxlab.toolchain.cffi_abi import ffi
 
 _SLOT = 16  # bytes for a value; no parameter type needs more

@@ -7,12 +7,12 @@ order in which the simulator ran the threads, which is not the order of a device
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxlab.driver.sim.reports import Index3, Place
-from maxlab.records import dataclass
 from maxlab.toolchain.cffi_abi import ffi
 
 EVENT = np.dtype(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
-
-from maxlab.records import dataclass
 
 Index3 = tuple[int, int, int]
 

@@ -7,9 +7,9 @@ regular expressions and bracket counting; the compiler proves the text itself.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from maxlab.dtype import DType
-from maxlab.records import dataclass
 
 _TYPES: dict[str, DType] = {
     spelling: dtype

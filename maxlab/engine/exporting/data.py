@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -12,7 +13,6 @@ from maxlab.compiler.plan import Plan, Slot
 from maxlab.digests import blake2b
 from maxlab.driver import Tensor
 from maxlab.engine.weights import Prepared
-from maxlab.records import dataclass
 from maxlab.toolchain.cffi_abi import ffi
 
 MAGIC = b"maxlabW1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from maxlab import files
@@ -18,7 +19,6 @@ from maxlab.engine.kept.manifest import (
     WEIGHTS,
     Manifest,
 )
-from maxlab.records import dataclass
 
 _PARTS = {
     MANIFEST: "contents",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -17,7 +18,6 @@ from maxlab.graph.code.probe import Probe
 from maxlab.graph.code.text import Atom, Node, Slice, call, mapped, number
 from maxlab.ir import ChainType, Dim, Op, Shape, StaticDim, Value
 from maxlab.opset import is_constant, lookup
-from maxlab.records import dataclass
 
 CUTS = frozenset({"slice", "buffer.load_slice"})
 HELPERS = frozenset({"nonzero.count", "bind_dim", "range.size"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from maxlab.graph.code import literals
@@ -36,7 +37,6 @@ from maxlab.ir import BufferType, ChainType, Function, Op, TensorType, Value
 from maxlab.ir.function import Call as Inlined
 from maxlab.ir.types import OpaqueType
 from maxlab.opset import is_weight, role_of
-from maxlab.records import dataclass
 
 
 class Writer:

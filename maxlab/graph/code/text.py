@@ -7,10 +7,8 @@ opened at the end of a line, a comma behind the last argument of a call that tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
-
-from maxlab.records import dataclass
 
 WIDTH: Final = 100
 INDENT: Final = "    "

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from maxlab.ir import Block, ChainType, Op, Value
 from maxlab.ir.function import Call as Inlined
 from maxlab.opset import OPSET, is_chain, is_constant, is_weight, role_of
-from maxlab.records import dataclass
 
 
 @dataclass(eq=False)

@@ -4,6 +4,7 @@ the one operation that reads them, and the lines that are written."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from maxlab.dtype import DType
@@ -14,7 +15,6 @@ from maxlab.graph.code.tree import Scope, is_source
 from maxlab.ir import Op, TensorType, Value
 from maxlab.ir.function import Call as Inlined
 from maxlab.opset import is_weight
-from maxlab.records import dataclass
 
 
 class Program(Protocol):

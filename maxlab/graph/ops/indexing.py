@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,6 @@ from maxlab.graph.value import Index, TensorValue, TensorValueLike
 from maxlab.ir import Dim, Shape, StaticDim
 from maxlab.opset.dynamic import out_dim_of
 from maxlab.opset.facts import Family
-from maxlab.records import dataclass
 
 FAMILY: Final[Family] = "index"
 """Of the functions here that are no rows of the op table themselves."""

@@ -8,7 +8,7 @@ give different ones.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from maxlab.graph.build import as_int, builder, cast, is_number, literal, staged
 from maxlab.graph.value import TensorValue, TensorValueLike, Value
 from maxlab.ir import DeviceRef, TensorType
 from maxlab.opset.random import limits
-from maxlab.records import dataclass
 
 SeedType = TensorType(DType.int64, [], DeviceRef.CPU())
 """The type of an input that ``set_seed`` takes: an int64 number on the CPU."""

@@ -5,6 +5,7 @@ allocation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +28,6 @@ from maxlab.graph.weights.base import (
 )
 from maxlab.ir import DeviceRef, DimLike, Shape
 from maxlab.opset.core import Array
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

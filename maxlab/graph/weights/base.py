@@ -8,6 +8,7 @@ import difflib
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -23,7 +24,6 @@ from maxlab.ir import DeviceRef, DimLike, Shape
 from maxlab.opset.casting import convert
 from maxlab.opset.core import Call
 from maxlab.opset.quantized import dequantize_reference
-from maxlab.records import dataclass
 
 _Self = TypeVar("_Self", bound="Weights")
 CPU0 = DeviceRef.CPU()

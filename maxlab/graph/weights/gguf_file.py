@@ -11,6 +11,7 @@ import math
 import os
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from maxlab.dtype import DType
 from maxlab.errors import WeightError
 from maxlab.graph.weights.mapped import MappedFile, WeightBytes, addressable, overlap
 from maxlab.opset.core import Array
-from maxlab.records import dataclass
 
 MAX_STRINGS = 1 << 24
 """The most strings that the arrays of one file may hold: walking over more would take minutes."""

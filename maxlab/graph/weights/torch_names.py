@@ -5,8 +5,9 @@ Whatever is not named here is refused: see ``torch_pickle``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from maxlab.dtype import DType
-from maxlab.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from maxlab.dtype import DType
@@ -25,7 +26,6 @@ from maxlab.graph.weights.torch_names import (
     UNTYPED,
     StorageType,
 )
-from maxlab.records import dataclass
 
 MAX_PICKLE_BYTES = 64 << 20
 MAX_OBJECTS = 4 << 20

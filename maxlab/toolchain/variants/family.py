@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from maxlab.records import dataclass
 from maxlab.toolchain.compiler import cpu_features
 
 Case = tuple[int, ...]

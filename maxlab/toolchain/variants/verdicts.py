@@ -13,7 +13,7 @@ import json
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from maxlab import files, trace
 from maxlab.config import config
 from maxlab.digests import blake2b
 from maxlab.errors import FileError, MissingFileError
-from maxlab.records import dataclass
 from maxlab.toolchain.compiler import cpu_digest, find_compiler
 from maxlab.toolchain.library import sources_digest
 from maxlab.toolchain.variants.family import Case, Family, Variant
