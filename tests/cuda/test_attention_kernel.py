@@ -22,13 +22,19 @@ from tests.cuda.device_text import (
 
 Array = np.ndarray[Any, Any]
 
-HEADERS = ("prelude.cuh", "tiles.cuh", "attention.cuh")
+HEADERS = ("prelude.cuh", "tiles.cuh", "attention.cuh", "attention_mma.cuh")
+MMA = "mx_attention_mma"
 PLAIN, CAUSAL, MASKED = range(3)
 
 
 @dataclass(frozen=True)
 class Template:
-    """A template with its tile; ``shared`` is the formula of its header, in bytes."""
+    """A template with its tile.
+
+    Attributes:
+        shared: The formula of its header, in bytes.
+        cheaper: Whether a template for tensor cores is told how to make scores that nothing hides.
+    """
 
     function: str
     tile: str
@@ -36,6 +42,7 @@ class Template:
     head: int
     threads: int
     shared: int
+    cheaper: bool = True
 
     @property
     def name(self) -> str:
@@ -49,6 +56,13 @@ class Template:
             f"i64 {x}_at, i64 {x}_batch, i64 {x}_head, i64 {x}_row, i64 {x}_col" for x in "qkv"
         )
         t = stored(self.dtype)
+        masked = f"(mode == {MASKED} ? mask[query * tk + key] : 0.0f)"
+        scale, made, cheaper = "", f"raw * scale + {masked}", ""
+        if self.function == MMA:
+            scale, made = "scale,", f"raw + {masked} / scale"
+            cheaper = f"[=](i64, i64, i64 query, i64 key, f32 raw) {{ return {made}; }},"
+            if not self.cheaper:
+                cheaper = "mx_as_score(),"
         return f"""
 extern "C" __global__ void __launch_bounds__({self.tile}::THREADS, {self.tile}::BLOCKS)
     {self.name}(
@@ -60,11 +74,12 @@ extern "C" __global__ void __launch_bounds__({self.tile}::THREADS, {self.tile}::
       shared, [=](i64 b, i64 h) {{ return q + q_at + b * q_batch + h * q_head; }}, q_row, {q_col},
       [=](i64 b, i64 h) {{ return k + k_at + b * k_batch + h / group * k_head; }}, k_row, {k_col},
       [=](i64 b, i64 h) {{ return v + v_at + b * v_batch + h / group * v_head; }}, v_row, {v_col},
-      batch, heads, tq, tk, dim, dim_v,
+      batch, heads, tq, tk, dim, dim_v, {scale}
       [=](i64, i64, i64 query, i64 key, f32 raw) {{
         if (mode == {CAUSAL} && key > query + offset) return -MX_INFINITY;
-        return raw * scale + (mode == {MASKED} ? mask[query * tk + key] : 0.0f);
+        return {made};
       }},
+      {cheaper}
       [=](i64, i64, i64 query) {{ return mode == {CAUSAL} ? query + offset + 1 : tk; }},
       [=](i64 b, i64 h, i64 query, i64 d, f32 value) {{
         const i64 at = ((b * heads + h) * tq + query) * dim_v + d;
@@ -80,6 +95,19 @@ def tiled(tile: str, queries: int, keys: int, head: int, threads: int, dtype: st
     floats = head * (queries + 4) + head * (keys + 4) + keys * (head + 4)
     floats += keys * (queries + 4) + queries
     return Template("mx_attention", f"mx_attention_{tile}", dtype, head, threads, 4 * floats)
+
+
+def on_tensor_cores(
+    tile: str, queries: int, keys: int, head: int, threads: int, dtype: str, *, cheaper: bool = True
+) -> Template:
+    """`mx_attention_mma` with two stages of keys and values."""
+    chunks = 2
+    while 8 * chunks < head:
+        chunks *= 2
+    panels = 2 * 8 * chunks * (queries + 2 * 2 * keys)
+    shared = max(panels, 4 * threads // 2 * (head + 8))
+    name = f"mx_mma_attention_{tile}"
+    return Template(MMA, name, dtype, head, threads, shared, cheaper)
 
 
 def decode(head: int, dtype: str) -> Template:
@@ -100,6 +128,14 @@ TEMPLATES = [
     tiled("32_short", 16, 32, 32, 64, "f32"),
     tiled("64_short", 16, 32, 64, 64, "mx_bf16"),
     tiled("128_short", 16, 32, 128, 64, "f32"),
+    on_tensor_cores("32", 128, 64, 32, 128, "mx_bf16"),
+    on_tensor_cores("64", 128, 64, 64, 128, "mx_bf16"),
+    on_tensor_cores("64", 128, 64, 64, 128, "mx_f16", cheaper=False),
+    on_tensor_cores("128", 128, 64, 128, 128, "mx_bf16"),
+    on_tensor_cores("256", 64, 32, 256, 128, "mx_f16"),
+    on_tensor_cores("32_short", 16, 64, 32, 32, "mx_f16"),
+    on_tensor_cores("64_short", 16, 64, 64, 32, "mx_bf16", cheaper=False),
+    on_tensor_cores("128_short", 16, 32, 128, 32, "mx_bf16"),
     decode(32, "f32"),
     decode(64, "f32"),
     decode(64, "mx_f16"),
@@ -206,31 +242,42 @@ def run(
     return o, want
 
 
-def close(made: tuple[Array, Array]) -> None:
-    np.testing.assert_allclose(*made, rtol=2e-5, atol=2e-6)
+ROUNDED = {"mx_bf16": 2.0**-9, "mx_f16": 2.0**-12}
+"""The most that rounding to 16 bits changes a weight, of itself."""
+
+
+def close(template: Template, made: tuple[Array, Array]) -> None:
+    """Equal, but for sums of float32 and, on tensor cores, weights that are rounded to 16 bits.
+
+    Values are those of a normal distribution, of which the largest here is below 5.
+    """
+    atol = 2e-6
+    if template.function == MMA:
+        atol += 5 * ROUNDED[template.dtype]
+    np.testing.assert_allclose(*made, rtol=2e-5, atol=atol)
 
 
 @each_template
 @pytest.mark.parametrize(("tq", "tk"), [(1, 1), (1, 300), (5, 70), (67, 33), (16, 16)], ids=str)
 def test_attention(template: Template, tq: int, tk: int) -> None:
-    close(run(template, tq, tk, batch=2, heads=2))
+    close(template, run(template, tq, tk, batch=2, heads=2))
 
 
 @each_template
 @pytest.mark.parametrize("cut", [(3, 5), (4, 8), (8, 0), (0, 13)], ids=str)
 def test_heads_smaller_than_the_tile(template: Template, cut: tuple[int, int]) -> None:
-    close(run(template, 6, 45, heads=3, cut=cut, layout="bthd"))
+    close(template, run(template, 6, 45, heads=3, cut=cut, layout="bthd"))
 
 
 @each_template
 @pytest.mark.parametrize("layout", ["bthd", "bthd+", "bhdt", "tbhd*", "dbth"])
 def test_every_layout(template: Template, layout: str) -> None:
-    close(run(template, 9, 37, batch=2, heads=2, layout=layout))
+    close(template, run(template, 9, 37, batch=2, heads=2, layout=layout))
 
 
 @each_template
 def test_query_heads_that_share_keys(template: Template) -> None:
-    close(run(template, 4, 40, batch=2, heads=6, group=3))
+    close(template, run(template, 4, 40, batch=2, heads=6, group=3))
 
 
 @each_template
@@ -241,7 +288,7 @@ def test_causal(template: Template, tq: int, tk: int, offset: int) -> None:
     """With fewer keys than queries the first queries see none: their rows are NaN."""
     made, want = run(template, tq, tk, heads=2, mode=CAUSAL, offset=offset)
     assert np.isnan(want).any() == (offset < 0)
-    close((made, want))
+    close(template, (made, want))
 
 
 @each_template
@@ -251,7 +298,7 @@ def test_keys_that_no_query_may_see_are_not_read(template: Template) -> None:
         for x in (k, v):
             x.array[x.place[:, :, 8 + 30 :]] = np.nan
 
-    close(run(template, 8, 90, heads=2, mode=CAUSAL, offset=30, edit=edit))
+    close(template, run(template, 8, 90, heads=2, mode=CAUSAL, offset=30, edit=edit))
 
 
 @each_template
@@ -265,7 +312,7 @@ def test_rows_that_see_nothing_at_first_or_ever(template: Template) -> None:
     made, want = run(template, 5, 300, heads=2, mode=MASKED, mask=mask)
     assert np.isnan(want[:, :, 2]).all()
     assert np.isfinite(want[:, :, [0, 1, 3, 4]]).all()
-    close((made, want))
+    close(template, (made, want))
 
 
 @each_template
@@ -279,7 +326,7 @@ def test_a_score_that_is_no_number_takes_its_row_along(
     made, want = run(template, 3, 300, mode=MASKED, mask=mask)
     assert np.isnan(want[:, :, 1]).all()
     assert np.isfinite(want[:, :, [0, 2]]).all()
-    close((made, want))
+    close(template, (made, want))
 
 
 @each_template
@@ -322,7 +369,7 @@ def test_no_race_and_no_stray_access(template: Template, layout: str) -> None:
         template, tq, tk, heads=3, cut=(3, 2), layout=layout, mode=CAUSAL, offset=tk - tq - 6,
         grid=2, check=True,
     )  # fmt: skip
-    close(made)
+    close(template, made)
 
 
 def test_shared_memory_and_threads_are_what_the_types_say() -> None:
