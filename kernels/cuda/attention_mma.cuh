@@ -137,21 +137,20 @@ template <int ROWS, int D, int THREADS> struct mx_token_rows {
   }
 };
 
-/* Four 8 x 8 tiles of 16 rows and 16 elements at a time, read by ldmatrix.  Which chunk of its row a lane
- * reads depends on the row's last bits, which the lane's number has: what depends on the lane is computed once for each of 4 pairs of chunks. */
+/* Four 8 x 8 tiles of 16 rows and 16 elements at a time, read by ldmatrix.  The lane's number has the last bits of its
+ * row, so its chunk is permuted alike for all rows: the next pair of chunks is one exclusive or away. */
 template <int D> struct mx_token_tiles {
   static constexpr int CHUNKS = mx_row_chunks(D), PAIRS = CHUNKS / 2 < 4 ? CHUNKS / 2 : 4;
-  int place[PAIRS];
+  int place;
   /* ACROSS: the second tile is 8 elements along the row, the third 8 rows on; otherwise the other way round. */
   __device__ __forceinline__ mx_token_tiles(int first, bool across) {
     const int lane = (int)threadIdx.x & 31, tile = lane / 8, line = lane % 8;
     const int row = (across ? tile / 2 : tile % 2) * 8 + line, chunk = across ? tile % 2 : tile / 2;
-    MX_IN_REGISTERS
-    for (int i = 0; i < PAIRS; i++) place[i] = mx_token_chunk<CHUNKS>(first + row, i * 2 + chunk);
+    place = mx_token_chunk<CHUNKS>(first + row, chunk);
   }
   /* The place of the tiles 16 row16 rows and 16 column16 elements on. */
   __device__ __forceinline__ int at(int row16, int column16) const {
-    return place[column16 % PAIRS] + row16 * 16 * CHUNKS * 8 + column16 / PAIRS * PAIRS * 16;
+    return (place ^ column16 % PAIRS * 16) + row16 * 16 * CHUNKS * 8 + column16 / PAIRS * PAIRS * 16;
   }
 };
 
@@ -185,12 +184,11 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
     i64 item, block;
     mx_attention_place(t, batch * heads, blocks, 2 * tk * (dim + dim_v), &item, &block);
     const i64 b = item / heads, h = item % heads, q0 = block * BQ;
-    const i64 limit = last(b, h, mx_least(q0 + BQ, tq) - 1), seen = limit < 0 ? 0 : mx_least(limit, tk);
-    const i64 clear = q0 + BQ <= tq ? mx_least(last(b, h, q0), seen) : 0; /* keys that all queries see */
+    const i64 limit = last(b, h, mx_least(q0 + BQ, tq) - 1), most = mx_least(limit, tk);
+    const int seen = most < 0 ? 0 : (int)most, clear = q0 + BQ <= tq ? (int)mx_least(last(b, h, q0), seen) : 0; /* keys that all queries see */
     const Keys keys(k(b, h), k_row, k_col, dim);
     const Values values(v(b, h), v_row, v_col, dim_v);
-    i64 fetched = 0;
-    int next = 0, now = 0; /* the stages that are filled and multiplied next */
+    int fetched = 0, next = 0, now = 0; /* the stages that are filled and multiplied next */
     const auto fetch = [&]() {
       if (fetched < seen) {
         u16 *const stage = ring + next * CFG::STAGE;
@@ -222,7 +220,7 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
     MX_IN_REGISTERS
     for (int r = 0; r < MT * 2; r++) top[r / 2][r % 2] = -MX_INFINITY, sum[r / 2][r % 2] = 0.0f;
 
-    for (i64 j0 = 0; j0 < seen; j0 += BK) {
+    for (int j0 = 0; j0 < seen; j0 += BK) {
       mx_cp_async_wait<AHEAD - 1>();
       __syncthreads(); /* these keys are there for all, and the last ones have been read by all */
       fetch();
@@ -251,7 +249,8 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
         }
       }
 
-      const i64 row = q0 + own + g, key = j0 + pair; /* of this lane's first score */
+      const i64 row = q0 + own + g;
+      const int key = j0 + pair; /* of this lane's first score */
       const bool all = j0 + BK <= clear;
       if (mx_is_open<OPEN>::own && all) {
         MX_IN_REGISTERS
@@ -269,7 +268,8 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
           MX_IN_REGISTERS
           for (int e = 0; e < BK / 2; e++) {
             f32 *const x = &s[m][e / 4][e % 4];
-            const i64 i = row + m * 16 + e % 4 / 2 * 8, j = key + e / 4 * 8 + e % 2;
+            const i64 i = row + m * 16 + e % 4 / 2 * 8;
+            const int j = key + e / 4 * 8 + e % 2;
             *x = all || (i < tq && j < seen) ? score(b, h, i, j, *x) : -MX_INFINITY;
           }
         }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
+from maxlab.toolchain.flags import Accuracy
 
 ELEMENTS = {DType.float32: "f32", DType.bfloat16: "mx_bf16", DType.float16: "mx_f16"}
 """Dtypes that products have templates for, and what these call them."""
@@ -119,7 +120,7 @@ class AttentionTemplate:
     """A template of attention and its configuration.
 
     Attributes:
-        function: ``mx_attention`` or ``mx_attention_decode``.
+        function: ``mx_attention``, ``mx_attention_mma`` or ``mx_attention_decode``.
         config: The type that has its sizes; ``config::SHARED`` bytes are needed.
         threads: Of a block.
         shared: Bytes of shared memory of a block, dynamic.
@@ -137,13 +138,27 @@ class AttentionTemplate:
     @property
     def headers(self) -> tuple[str, ...]:
         """The files that a kernel is read behind."""
-        return (*BASE, "attention.cuh")
+        return (*BASE, "attention_mma.cuh" if self.on_tensor_cores else "attention.cuh")
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        """Whether it multiplies there, in 16 bits."""
+        return self.function == "mx_attention_mma"
 
 
 def _attention(name: str, queries: int, keys: int, head: int, threads: int) -> AttentionTemplate:
-    panels = head * (queries + 4) + head * (keys + 4) + keys * (head + 4) + keys * (queries + 4)
-    shared = 4 * (panels + queries)
-    return AttentionTemplate("mx_attention", name, threads, shared, queries, head)
+    panels = queries * (head + 4) + 2 * keys * (2 * head + 4) + keys * (queries + 4)
+    return AttentionTemplate("mx_attention", name, threads, 4 * panels, queries, head)
+
+
+def _mma_attention(
+    name: str, queries: int, keys: int, head: int, threads: int
+) -> AttentionTemplate:
+    row = 16
+    while row < head:
+        row *= 2
+    shared = max(2 * row * (queries + 2 * 2 * keys), 2 * threads * (head + 8))
+    return AttentionTemplate("mx_attention_mma", name, threads, shared, queries, head)
 
 
 def _decode(head: int, threads: int) -> AttentionTemplate:
@@ -156,12 +171,19 @@ def _decode(head: int, threads: int) -> AttentionTemplate:
 ATTENTION = (
     _attention("mx_attention_16", 64, 64, 16, 128),
     _attention("mx_attention_32", 64, 64, 32, 128),
-    _attention("mx_attention_64", 64, 32, 64, 128),
+    _attention("mx_attention_64", 64, 64, 64, 128),
     _attention("mx_attention_128", 64, 32, 128, 128),
     _attention("mx_attention_256", 32, 32, 256, 128),
     _attention("mx_attention_32_short", 16, 32, 32, 64),
     _attention("mx_attention_64_short", 16, 32, 64, 64),
     _attention("mx_attention_128_short", 16, 32, 128, 64),
+    _mma_attention("mx_mma_attention_32", 128, 64, 32, 128),
+    _mma_attention("mx_mma_attention_64", 128, 64, 64, 128),
+    _mma_attention("mx_mma_attention_128", 128, 64, 128, 128),
+    _mma_attention("mx_mma_attention_256", 64, 32, 256, 128),
+    _mma_attention("mx_mma_attention_32_short", 16, 64, 32, 32),
+    _mma_attention("mx_mma_attention_64_short", 16, 64, 64, 32),
+    _mma_attention("mx_mma_attention_128_short", 16, 32, 128, 32),
     _decode(32, 256),
     _decode(64, 256),
     _decode(128, 256),
@@ -170,12 +192,21 @@ ATTENTION = (
 MAX_HEAD = 256
 
 
-def attention_templates(head: int) -> list[AttentionTemplate]:
-    """The templates for heads of size ``head``, up to `MAX_HEAD`, the usual one first."""
-    size = next(n for n in (16, 32, 64, 128, 256) if head <= n)
-    found = [t for t in ATTENTION if t.head == size]
-    if size == 16:  # there is no short one of its own
-        found += [t for t in ATTENTION if t.head == 32 and t.queries < 64]
+def attention_templates(
+    head: int, dtype: DType = DType.float32, accuracy: Accuracy = "default"
+) -> list[AttentionTemplate]:
+    """The templates for heads of size ``head``, up to `MAX_HEAD`, the usual one first.
+
+    Halves are multiplied on tensor cores unless the weights of the softmax, which these take in 16
+    bits, have to be exact.
+    """
+    halves = dtype is not DType.float32 and accuracy != "exact"
+    found: list[AttentionTemplate] = []
+    for function in ("mx_attention_mma" if halves else "mx_attention", "mx_attention_decode"):
+        sizes = sorted({t.head for t in ATTENTION if t.function == function and t.head >= head})
+        found += [t for t in ATTENTION if t.function == function and t.head == sizes[0]]
+    if found[0].head == 16:  # there is no short one of its own
+        found += [t for t in ATTENTION if t.config == "mx_attention_32_short"]
     return found
 
 

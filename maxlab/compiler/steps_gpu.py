@@ -175,7 +175,8 @@ class GpuSteps:
         values = list(made.values)
         call, bases = attention_of(schedule, parts, len(values), free=True)
         batch, heads, queries, _, *head_sizes = call.sizes
-        templates = attention_templates(max(p.evaluate({}) for p in head_sizes))
+        head = max(p.evaluate({}) for p in head_sizes)
+        templates = attention_templates(head, dtype, schedule.options.accuracy)
         ((store,),) = (made.kernel.passes[0].stores,)
         bound = visible_keys(store.value, made.kernel.rows[-1].name)
         node = parts.scores.origins[0]

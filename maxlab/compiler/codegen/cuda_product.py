@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from maxlab.compiler.codegen.c import axis_name
+from maxlab.compiler.codegen.c import axis_name, literal
 from maxlab.compiler.codegen.cuda import CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.scalar import stored, stored_type
 from maxlab.compiler.conventions import Operand
@@ -19,6 +19,7 @@ from maxlab.compiler.loops import Axis, Expr, Kernel, walk
 from maxlab.compiler.lower import INNER
 from maxlab.compiler.printed import CudaPrinted
 from maxlab.compiler.products import AttentionCall, Contraction
+from maxlab.compiler.scores import split, wide
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, Poly
 
@@ -163,8 +164,11 @@ def print_attention(
     """The CUDA of fused attention.
 
     ``score`` turns the raw score, its tile, into the value that its only store has; ``bound`` is
-    how many keys a query sees, None for all.
+    how many keys a query sees, None for all. Scores of halves stay float32 unless all has to be
+    exact; see `maxlab.compiler.scores`.
     """
+    if dtype is not DType.float32 and score.accuracy != "exact":
+        score = wide(score)
     printer = CudaPrinter()
     printer.kernel = score
     printer.tile = "raw"
@@ -189,19 +193,22 @@ def print_attention(
         write(f"{printer.poly(row)}, {printer.poly(column)},", node)
     write(", ".join(printer.poly(p) for p in call.sizes) + ",", node)
     query = axis_name(score.rows[-1].name)
-    write(f"[=](i64 batch, i64 head, i64 {query}, i64 j, f32 raw) -> f32 {{", node)
-    write.depth += 1
     for axis, name in zip(score.rows, names, strict=False):
         printer.axes[axis.name] = name
     printer.axes[score.rows[-1].name] = query
     printer.axes[INNER] = "j"
     (current,) = score.passes
     (store,) = current.stores
-    printer.emit([store.value], False)
-    printer.emit([store.value], True)
-    write(f"return {printer.names[store.value.number]};", store.value.node)
-    write.depth -= 1
-    write("},", node)
+    if template.on_tensor_cores:
+        parts = split(store.value)
+        write(f"{literal(parts.scale, DType.float32)},", node)
+        _score(printer, query, parts.score, node)
+        if parts.open is None:
+            write("mx_as_score(),", node)
+        else:
+            _score(printer, query, parts.open, node)
+    else:
+        _score(printer, query, store.value, node)
     limit = printer.poly(call.sizes[3] if bound is None else bound)
     argument = f"i64 {query}" if bound is not None and _uses(bound, score.rows[-1].name) else "i64"
     write(f"[=](i64 batch, i64 head, {argument}) -> i64 {{ return {limit}; }},", node)
@@ -225,6 +232,20 @@ def print_attention(
         shared=template.shared,
         bounds=f"{config}::THREADS, {config}::BLOCKS",
     )
+
+
+def _score(printer: CudaPrinter, query: str, value: Expr, node: str) -> None:
+    """A lambda that makes ``value`` of a raw score."""
+    write = printer.write
+    write(f"[=](i64 batch, i64 head, i64 {query}, i64 j, f32 raw) -> f32 {{", node)
+    write.depth += 1
+    outer = dict(printer.names)
+    printer.emit([value], False)
+    printer.emit([value], True)
+    write(f"return {printer.names[value.number]};", value.node)
+    printer.names = outer
+    write.depth -= 1
+    write("},", node)
 
 
 def _uses(poly: Poly, name: str) -> bool:
