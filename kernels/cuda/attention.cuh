@@ -335,12 +335,12 @@ MX_INLINE void mx_attention_decode(void *shared, Q q, i64 q_row, i64 q_col, K k,
           dots[i] = fmaf(u.x, x[i][0], fmaf(u.y, x[i][1], fmaf(u.z, x[i][2], fmaf(u.w, x[i][3], dots[i]))));
       }
       const f32 raw = mx_warp_sums<8, 4>(dots);
-      const f32 s = j0 + lane < seen ? score(b, h, query, j0 + lane, raw) : -MX_INFINITY;
+      const f32 s = j0 + lane < seen ? score(b, h, query, j0 + lane, raw) * MX_TO_POWER : -MX_INFINITY;
       f32 high = s;
       MX_UNROLL
       for (int apart = 16; apart; apart /= 2) high = fmaxf(high, __shfl_xor_sync(MX_FULL_WARP, high, apart));
       high = fmaxf(high, top);
-      const f32 weight = mx_exp_f32(s - mx_shift(high)), fade = mx_fade(top, high);
+      const f32 weight = mx_power(s - mx_shift(high)), fade = mx_fade(top, high);
       sum = sum * fade + weight; /* of this lane's keys */
       top = high;
       __syncwarp(); /* the weights before have been read */
