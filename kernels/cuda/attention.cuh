@@ -3,7 +3,7 @@
  *   template <class CFG, class T>
  *   mx_attention(shared, q, q_row, q_col, k, k_row, k_col, v, v_row, v_col,
  *                batch, heads, tq, tk, dim, dim_v, score, last, store)
- *   mx_attention_decode(...)           the same arguments, for few queries
+ *   mx_attention_decode(...)           the same arguments and one more, for few queries
  *
  *   CFG              an mx_attention_tile or an mx_decode_tile below; CFG::THREADS threads, grid of any size; the
  *                    kernel says __launch_bounds__(CFG::THREADS, CFG::BLOCKS)
@@ -276,18 +276,23 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
 }
 
 /* ---- few queries ------------------------------------------------------------------------------------------------- */
-/* A block for each query of each head.  Its warps take the keys by turns, 32 at a time, and know nothing of each other
- * until the end, when their maxima, sums and results are merged:
+/* gridDim.y blocks for each query of each head, which share its keys.  The warps of a block take keys by turns, 32 at a
+ * time, and know nothing of each other until the end, when their maxima, sums and results are merged:
  *
  *     scores   8 lanes read one key, 16 bytes each, 8 keys in a row; the sums of the lanes are exchanged by halves, and
  *              each lane has the score of one key
  *     values   lanes are the columns of v, 4 each; the weights are passed through shared memory
  *
+ * Where a query has several blocks, each leaves its maximum, sum and result in `own`, and the last to come merges them
+ * in their order, so that no result depends on who that was.  `own` is memory for a number for each query of each head,
+ * 8 bytes, all of them zero, which they are again in the end; behind them 4 (2 + DV) bytes for each of the blocks.  With
+ * gridDim.y = 1 it is not looked at.
+ *
  * Every byte of k and v is read once for each query head. */
 template <int D_, int DV_, int THREADS_ = 256> struct mx_decode_tile {
   static constexpr int D = D_, DV = DV_, THREADS = THREADS_, WARPS = THREADS / 32, BLOCKS = mx_blocks(THREADS, 168);
   static constexpr int LANES = DV / 4 < 32 ? DV / 4 : 32, AT_ONCE = 32 / LANES; /* lanes for a row of v; rows at once */
-  static constexpr int SHARED = 4 * (WARPS * 32 + D + WARPS * AT_ONCE * DV + 2 * WARPS);
+  static constexpr int SHARED = 4 * (WARPS * 32 + D + WARPS * AT_ONCE * DV + 2 * WARPS + 1);
   static_assert(DV <= 256 && D % 32 == 0 && (DV & (DV - 1)) == 0 && DV >= 4, "whole groups of lanes");
 };
 typedef mx_decode_tile<32, 32> mx_decode_32;
@@ -298,16 +303,20 @@ typedef mx_decode_tile<256, 256> mx_decode_256;
 template <class CFG, class T, class Q, class K, class V, class SCORE, class LAST, class STORE>
 MX_INLINE void mx_attention_decode(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_row, i64 k_col, V v, i64 v_row,
                                    i64 v_col, i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, SCORE score,
-                                   LAST last, STORE store) {
+                                   LAST last, STORE store, void *own) {
   constexpr int WARPS = CFG::WARPS, DV = CFG::DV, LANES = CFG::LANES, AT_ONCE = CFG::AT_ONCE;
   constexpr int GROUPS = DV / 4 / LANES; /* of a row of v, for one lane */
   const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x >> 5;
   f32 *const weights = reinterpret_cast<f32 *>(shared) + warp * 32; /* of this warp */
   f32 *const qs = reinterpret_cast<f32 *>(shared) + WARPS * 32, *const results = qs + CFG::D;
   f32 *const tops = results + WARPS * AT_ONCE * DV, *const sums = tops + WARPS;
-  for (i64 t = blockIdx.x; t < batch * heads * tq; t += gridDim.x) {
+  int *const is_last = reinterpret_cast<int *>(sums + WARPS);
+  const i64 count = batch * heads * tq, parts = gridDim.y, part = blockIdx.y;
+  unsigned long long *const arrived = reinterpret_cast<unsigned long long *>(own);
+  for (i64 t = blockIdx.x; t < count; t += gridDim.x) {
     const i64 b = t / (heads * tq), h = t / tq % heads, query = t % tq;
-    const i64 limit = last(b, h, query), seen = limit < 0 ? 0 : mx_least(limit, tk);
+    const i64 limit = last(b, h, query), all = limit < 0 ? 0 : mx_least(limit, tk);
+    const i64 each = mx_ceil_div(mx_ceil_div(all, 32), parts) * 32, seen = mx_least((part + 1) * each, all);
     const mx_stored<T> *const keys = k(b, h), *const values = v(b, h), *const own = q(b, h) + query * q_row;
     const bool k_vector = k_col == 1 && mx_quads<T>(keys, k_row), v_vector = v_col == 1 && mx_quads<T>(values, v_row);
     for (int d = (int)threadIdx.x; d < CFG::D; d += CFG::THREADS) qs[d] = d < dim ? mx_load<T>(own + d * q_col) : 0.0f;
@@ -315,7 +324,7 @@ MX_INLINE void mx_attention_decode(void *shared, Q q, i64 q_row, i64 q_col, K k,
     f32 top = -MX_INFINITY, sum = 0.0f, o[GROUPS][4];
     MX_UNROLL
     for (int e = 0; e < GROUPS * 4; e++) o[e / 4][e % 4] = 0.0f;
-    for (i64 j0 = warp * 32; j0 < seen; j0 += WARPS * 32) {
+    for (i64 j0 = part * each + warp * 32; j0 < seen; j0 += WARPS * 32) {
       f32 dots[8];
       MX_UNROLL
       for (int i = 0; i < 8; i++) dots[i] = 0.0f;
@@ -373,14 +382,40 @@ MX_INLINE void mx_attention_decode(void *shared, Q q, i64 q_row, i64 q_col, K k,
     f32 highest = -MX_INFINITY, total = 0.0f;
     for (int w = 0; w < WARPS; w++) highest = fmaxf(highest, tops[w]);
     for (int w = 0; w < WARPS; w++) total += sums[w] * mx_fade(tops[w], highest);
+    f32 *const left = reinterpret_cast<f32 *>(arrived + count) + t * parts * (2 + DV); /* of this query's blocks */
     for (int d = (int)threadIdx.x; d < dim_v; d += CFG::THREADS) {
       f32 value = 0.0f;
       for (int w = 0; w < WARPS; w++) {
-        f32 part = 0.0f;
-        for (int i = 0; i < AT_ONCE; i++) part += results[(w * AT_ONCE + i) * DV + d];
-        value += part * mx_fade(tops[w], highest);
+        f32 some = 0.0f;
+        for (int i = 0; i < AT_ONCE; i++) some += results[(w * AT_ONCE + i) * DV + d];
+        value += some * mx_fade(tops[w], highest);
       }
+      if (parts == 1)
+        store(b, h, query, d, tk > 0 ? value / total : 0.0f);
+      else
+        __stcg(left + part * (2 + DV) + 2 + d, value);
+    }
+    if (parts == 1) continue;
+    if (threadIdx.x == 0) {
+      __stcg(left + part * (2 + DV), highest);
+      __stcg(left + part * (2 + DV) + 1, total);
+    }
+    __threadfence();
+    __syncthreads(); /* all of this block is there before it counts as arrived */
+    if (threadIdx.x == 0) *is_last = atomicAdd(arrived + t, 1ull) == (unsigned long long)parts - 1;
+    __syncthreads();
+    if (!*is_last) continue;
+    __threadfence();
+    highest = -MX_INFINITY, total = 0.0f;
+    for (i64 n = 0; n < parts; n++) highest = fmaxf(highest, __ldcg(left + n * (2 + DV)));
+    for (i64 n = 0; n < parts; n++)
+      total += __ldcg(left + n * (2 + DV) + 1) * mx_fade(__ldcg(left + n * (2 + DV)), highest);
+    for (int d = (int)threadIdx.x; d < dim_v; d += CFG::THREADS) {
+      f32 value = 0.0f;
+      for (i64 n = 0; n < parts; n++)
+        value += __ldcg(left + n * (2 + DV) + 2 + d) * mx_fade(__ldcg(left + n * (2 + DV)), highest);
       store(b, h, query, d, tk > 0 ? value / total : 0.0f);
     }
+    if (threadIdx.x == 0) arrived[t] = 0;
   }
 }

@@ -164,7 +164,7 @@ def _mma_attention(
 def _decode(head: int, threads: int) -> AttentionTemplate:
     warps = threads // 32
     at_once = 32 // min(head // 4, 32)
-    shared = 4 * (warps * 32 + head + warps * at_once * head + 2 * warps)
+    shared = 4 * (warps * 32 + head + warps * at_once * head + 2 * warps + 1)
     return AttentionTemplate("mx_attention_decode", f"mx_decode_{head}", threads, shared, 1, head)
 
 
@@ -190,6 +190,8 @@ ATTENTION = (
     _decode(256, 256),
 )
 MAX_HEAD = 256
+PART_KEYS = 256
+"""The fewest keys that a block takes of a query that several blocks share: a round of its warps."""
 
 
 def attention_templates(
@@ -208,6 +210,21 @@ def attention_templates(
     if found[0].head == 16:  # there is no short one of its own
         found += [t for t in ATTENTION if t.config == "mx_attention_32_short"]
     return found
+
+
+def decode_parts(queries: int, keys: int, properties: Properties) -> int:
+    """How many blocks share the keys of a query where there are ``queries`` in all heads.
+
+    Two blocks a multiprocessor keep memory busy; below `PART_KEYS` keys a block has less to do than
+    the last one that merges them.
+    """
+    wanted = -(-2 * properties.multiprocessors // max(queries, 1))
+    return max(1, min(wanted, keys // PART_KEYS))
+
+
+def parts_bytes(template: AttentionTemplate, queries: int, parts: int) -> int:
+    """The memory in which ``parts`` blocks of a query leave what they have; see attention.cuh."""
+    return queries * (8 + 4 * parts * (2 + template.head)) if parts > 1 else 0
 
 
 def choose_attention(

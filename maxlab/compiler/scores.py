@@ -37,7 +37,7 @@ class Scores:
 
 
 def wide(kernel: Kernel) -> Kernel:
-    """``kernel``, which makes scores, without the roundings between the raw score and its result."""
+    """``kernel``, without the roundings between the raw score and what it becomes."""
     ((store,),) = (kernel.passes[0].stores,)
     value = _wide(store.value, Exprs(INNER))
     finish = replace(kernel.passes[0], stores=[replace(store, value=value)])

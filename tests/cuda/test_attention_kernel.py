@@ -23,7 +23,7 @@ from tests.cuda.device_text import (
 Array = np.ndarray[Any, Any]
 
 HEADERS = ("prelude.cuh", "tiles.cuh", "attention.cuh", "attention_mma.cuh")
-MMA = "mx_attention_mma"
+MMA, DECODE = "mx_attention_mma", "mx_attention_decode"
 PLAIN, CAUSAL, MASKED = range(3)
 
 
@@ -58,6 +58,7 @@ class Template:
         t = stored(self.dtype)
         masked = f"(mode == {MASKED} ? mask[query * tk + key] : 0.0f)"
         scale, made, cheaper = "", f"raw * scale + {masked}", ""
+        own = ", own" if self.function == DECODE else ""
         if self.function == MMA:
             scale, made = "scale,", f"raw + {masked} / scale"
             cheaper = f"[=](i64, i64, i64 query, i64 key, f32 raw) {{ return {made}; }},"
@@ -68,7 +69,7 @@ extern "C" __global__ void __launch_bounds__({self.tile}::THREADS, {self.tile}::
     {self.name}(
     f32 *o, i32 *counts, const {t} *q, const {t} *k, const {t} *v, const f32 *mask, {strides},
     i64 batch, i64 heads, i64 group, i64 tq, i64 tk, i64 dim, i64 dim_v, i32 mode, i64 offset,
-    f32 scale) {{
+    f32 scale, u8 *own) {{
   MX_DYN_SHARED(f32, shared);
   {self.function}<{self.tile}, {self.dtype}>(
       shared, [=](i64 b, i64 h) {{ return q + q_at + b * q_batch + h * q_head; }}, q_row, {q_col},
@@ -85,7 +86,7 @@ extern "C" __global__ void __launch_bounds__({self.tile}::THREADS, {self.tile}::
         const i64 at = ((b * heads + h) * tq + query) * dim_v + d;
         o[at] = value;
         counts[at] += 1;
-      }});
+      }}{own});
 }}
 """
 
@@ -112,8 +113,8 @@ def on_tensor_cores(
 def decode(head: int, dtype: str) -> Template:
     """`mx_attention_decode` with 8 warps."""
     rows = 8 * (32 // min(32, head // 4))
-    floats = 8 * 32 + head + rows * head + 2 * 8
-    return Template("mx_attention_decode", f"mx_decode_{head}", dtype, head, 256, 4 * floats)
+    floats = 8 * 32 + head + rows * head + 2 * 8 + 1
+    return Template(DECODE, f"mx_decode_{head}", dtype, head, 256, 4 * floats)
 
 
 TEMPLATES = [
@@ -215,6 +216,7 @@ def run(
     offset: int = 0,
     mask: Array | None = None,
     grid: int = 0,
+    parts: int = 1,
     check: bool = False,
     edit: Any = None,
 ) -> tuple[Array, Array]:
@@ -233,9 +235,17 @@ def run(
     arrays = [x.array if template.dtype == "f32" else x.array.view(np.uint16) for x in (q, k, v)]
     arguments: list[Any] = [o, counts, *arrays, mask, *q.strides, *k.strides, *v.strides]
     arguments += [batch, heads, group, tq, tk, dim, dim_v, mode, offset, float(dim**-0.5)]
-    reports = compiled(check).launch(
-        template.name, grid or max(1, batch * heads), template.threads, arguments, template.shared
-    )
+    queries = batch * heads * tq
+    own = np.zeros(8 * queries + 4 * queries * parts * (2 + template.head) + 8, np.uint8)
+    blocks = grid or max(1, batch * heads)
+    for _ in range(
+        1 if parts == 1 else 2
+    ):  # the second launch finds the counters as the first left them
+        counts[:] = 0
+        reports = compiled(check).launch(
+            template.name, (blocks, parts), template.threads, [*arguments, own], template.shared
+        )
+    assert not own[: 8 * queries].any()
     assert not reports, "\n".join(map(str, reports))
     assert (counts == 1).all()
     return o, want
@@ -359,11 +369,31 @@ def test_the_grid_does_not_change_a_bit(template: Template) -> None:
     np.testing.assert_array_equal(one, many)
 
 
+DECODING = [t for t in TEMPLATES if t.function == DECODE]
+
+
+@pytest.mark.parametrize("template", DECODING, ids=lambda t: t.name)
+@pytest.mark.parametrize(("tk", "parts"), [(700, 3), (33, 2), (20, 5), (0, 2)], ids=str)
+def test_blocks_that_share_the_keys_of_a_query(template: Template, tk: int, parts: int) -> None:
+    """Blocks without keys too; they may come in any order and the counters are zero again."""
+    made = run(template, 3, tk, batch=2, heads=2, parts=parts, cut=(1, 3), grid=5)
+    close(template, made)
+    alone = run(template, 3, tk, batch=2, heads=2, cut=(1, 3))
+    np.testing.assert_allclose(made[0], alone[0], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("template", DECODING, ids=lambda t: t.name)
+def test_shared_keys_with_every_access_seen(template: Template) -> None:
+    """A causal mask that leaves the first query's second block without a key."""
+    made = run(template, 2, 300, heads=2, parts=2, mode=CAUSAL, offset=40, grid=3, check=True)
+    close(template, made)
+
+
 @each_template
 @pytest.mark.parametrize("layout", ["bthd", "bhdt"])
 def test_no_race_and_no_stray_access(template: Template, layout: str) -> None:
     """Several heads a block and ragged edges, several keys a warp; with every access seen."""
-    tq, tk = (2, 600) if template.function == "mx_attention_decode" else (9, 75)
+    tq, tk = (2, 600) if template.function == DECODE else (9, 75)
     made = run(
         template, tq, tk, heads=3, cut=(3, 2), layout=layout, mode=CAUSAL, offset=tk - tq - 6,
         grid=2, check=True,

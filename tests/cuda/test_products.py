@@ -194,6 +194,23 @@ def test_every_attention_template(number: int, causal: str, gpu: Accelerator) ->
         assert np.linalg.norm(got.astype("f8") - want) <= 5e-3 * np.linalg.norm(want)
 
 
+@pytest.mark.parametrize("dtype", [DType.float32, DType.bfloat16])
+def test_keys_of_few_queries_are_shared_by_blocks(dtype: DType, gpu: Accelerator) -> None:
+    """As on a device with many multiprocessors; run twice, since the blocks count themselves."""
+    model = attention_model(gpu, 64, (1, 2), dtype)
+    step = model.plan.steps[0]
+    launches: list[GpuLaunch] = []
+    launch_as(step, lambda usual: launches.append(usual) or usual, lambda _: H200)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((1, 2, n, 64)).astype(dtype.ml_numpy) for n in (2, 900, 900)]
+    want = reference(*arrays, None)
+    for _ in range(2):
+        (got,) = run_on(gpu, model, arrays)
+        limit = 1e-6 if dtype is DType.float32 else 5e-3
+        assert np.linalg.norm(got.astype("f8") - want) <= limit * np.linalg.norm(want)
+    assert launches[0].grid == (4, 3, 1)
+
+
 @pytest.mark.parametrize("queries", [2, 9, 150])
 def test_exact_attention_of_halves_rounds_where_the_ops_say(queries: int, gpu: Accelerator) -> None:
     """The weights of its softmax are not rounded for tensor cores, its scores are."""

@@ -212,13 +212,14 @@ def print_attention(
     limit = printer.poly(call.sizes[3] if bound is None else bound)
     argument = f"i64 {query}" if bound is not None and _uses(bound, score.rows[-1].name) else "i64"
     write(f"[=](i64 batch, i64 head, {argument}) -> i64 {{ return {limit}; }},", node)
+    own = ", spill" if template.function == "mx_attention_decode" else ""
     place = call.out.offset
     for name, stride in zip(call.axes, call.out.batch, strict=True):
         place = place + Poly.symbol(name) * stride
     target = printer.poly(place + Poly.symbol(score.rows[-1].name) * call.out.row)
     write(
         f"[=](i64 batch, i64 head, i64 {query}, i64 d, f32 value) "
-        f"{{ p{call.out.pointer}[{target} + d] = {stored('value', dtype)}; }});",
+        f"{{ p{call.out.pointer}[{target} + d] = {stored('value', dtype)}; }}{own});",
         node,
     )
     write.depth -= 1
