@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from maxlab.compiler.codegen.c import axis_name, literal
+from maxlab.compiler.codegen.c import axis_name
 from maxlab.compiler.codegen.cuda import CudaPrinter, finish_kernel
-from maxlab.compiler.codegen.scalar import stored, stored_type
+from maxlab.compiler.codegen.scalar import literal, stored, stored_type
 from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import ELEMENTS, AttentionTemplate, ProductTemplate
 from maxlab.compiler.loops import Axis, Expr, Kernel, walk
