@@ -63,8 +63,10 @@ def _wide(root: Expr, exprs: Exprs) -> Expr:
     return made[root.number]
 
 
-def split(root: Expr) -> Scores:
-    """The parts of the score ``root``, which is `wide`."""
+def split(root: Expr, *, bounded: bool) -> Scores:
+    """The parts of the score ``root``, which is `wide`; ``bounded``: the kernel is told how many
+    keys its mask shows to a query, as `maxlab.compiler.masks.visible_keys` has it.
+    """
     exprs = Exprs(INNER)
     root = _wide(root, exprs)
     if root.kind == "op" and root.data == "where":
@@ -76,7 +78,7 @@ def split(root: Expr) -> Scores:
             arms[at] = score
             whole = exprs.make("op", root.dtype, "where", (condition, *arms))
             whole.node = root.node
-            return Scores(whole, score if shown(condition, at == 0) else None, scale)
+            return Scores(whole, score if bounded and shown(condition, at == 0) else None, scale)
     score, scale = _peeled(root)
     return Scores(score, score if score.kind == "tile" else None, scale)
 

@@ -200,7 +200,7 @@ def print_attention(
     (current,) = score.passes
     (store,) = current.stores
     if template.on_tensor_cores:
-        parts = split(store.value)
+        parts = split(store.value, bounded=bound is not None)
         write(f"{literal(parts.scale, DType.float32)},", node)
         _score(printer, query, parts.score, node)
         if parts.open is None:
