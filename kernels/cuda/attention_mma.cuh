@@ -87,16 +87,18 @@ template <> struct mx_is_open<mx_as_score> {
   static constexpr bool own = false;
 };
 
-/* Where chunk `c` of row `r` lies, in elements: the same chunk of eight rows in a row lies in different banks. */
-template <int CHUNKS> MX_INLINE int mx_token_chunk(int r, int c) {
-  constexpr int SHIFT = CHUNKS == 2 ? 2 : CHUNKS == 4 ? 1 : 0, MASK = CHUNKS >= 8 ? 7 : CHUNKS - 1;
-  return (r * CHUNKS + (c ^ (r >> SHIFT & MASK))) * 8;
+/* Where chunk `c` of row `r` of ROWS rows lies, in elements.  Rows of more than 128 bytes lie in panels of 64 elements.
+ * The same chunk of eight rows in a row lies in different banks. */
+template <int CHUNKS, int ROWS> MX_INLINE int mx_token_chunk(int r, int c) {
+  constexpr int WIDTH = CHUNKS < 8 ? CHUNKS : 8, SHIFT = WIDTH == 2 ? 2 : WIDTH == 4 ? 1 : 0;
+  return c / WIDTH * (ROWS * WIDTH * 8) + (r * WIDTH + (c % WIDTH ^ (r >> SHIFT & (WIDTH - 1)))) * 8;
 }
 
 /* Where the rows of a tile come from, tokens of a head, and where their chunks lie in shared memory. */
 template <int ROWS, int D, int THREADS> struct mx_token_rows {
   static constexpr int CHUNKS = mx_row_chunks(D), STEP = THREADS / CHUNKS, EACH = (ROWS + STEP - 1) / STEP;
-  static_assert(THREADS % CHUNKS == 0 && ROWS % STEP == 0, "threads are whole rows");
+  static constexpr bool EVEN = ROWS % STEP == 0; /* all threads copy as many */
+  static_assert(THREADS % CHUNKS == 0, "threads are whole rows");
   const u16 *from;
   i64 row_stride, col_stride;
   int dim;
@@ -115,7 +117,8 @@ template <int ROWS, int D, int THREADS> struct mx_token_rows {
       const u16 *const p = from + (first + row) * row_stride + chunk * 8;
       MX_IN_REGISTERS
       for (int i = 0; i < EACH; i++)
-        mx_cp_async<16>(to + mx_token_chunk<CHUNKS>(row + i * STEP, chunk), p + i * STEP * row_stride);
+        if (EVEN || row + i * STEP < ROWS)
+          mx_cp_async<16>(to + mx_token_chunk<CHUNKS, ROWS>(row + i * STEP, chunk), p + i * STEP * row_stride);
       return;
     }
     const int left = dim - chunk * 8, some = left < 0 ? 0 : left > 8 ? 8 : left;
@@ -123,14 +126,15 @@ template <int ROWS, int D, int THREADS> struct mx_token_rows {
 #pragma unroll 1
 #endif
     for (int i = 0; i < EACH; i++) {
+      if (!EVEN && row + i * STEP >= ROWS) return;
       const i64 token = first + row + i * STEP;
       const int room = token < count ? some : 0;
-      u16 *const place = to + mx_token_chunk<CHUNKS>(row + i * STEP, chunk);
+      u16 *const place = to + mx_token_chunk<CHUNKS, ROWS>(row + i * STEP, chunk);
       const u16 *const p = from + token * row_stride + chunk * 8 * col_stride;
       if (chunked)
         mx_cp_async<16>(place, room ? p : from, 2 * room);
       else {
-        MX_IN_REGISTERS
+        MX_UNROLL
         for (int e = 0; e < 8; e++) place[e] = e < room ? p[e * col_stride] : (u16)0;
       }
     }
@@ -139,18 +143,18 @@ template <int ROWS, int D, int THREADS> struct mx_token_rows {
 
 /* Four 8 x 8 tiles of 16 rows and 16 elements at a time, read by ldmatrix.  The lane's number has the last bits of its
  * row, so its chunk is permuted alike for all rows: the next pair of chunks is one exclusive or away. */
-template <int D> struct mx_token_tiles {
-  static constexpr int CHUNKS = mx_row_chunks(D), PAIRS = CHUNKS / 2 < 4 ? CHUNKS / 2 : 4;
+template <int ROWS, int D> struct mx_token_tiles {
+  static constexpr int CHUNKS = mx_row_chunks(D), WIDTH = CHUNKS < 8 ? CHUNKS : 8, PAIRS = WIDTH / 2;
   int place;
   /* ACROSS: the second tile is 8 elements along the row, the third 8 rows on; otherwise the other way round. */
   __device__ __forceinline__ mx_token_tiles(int first, bool across) {
     const int lane = (int)threadIdx.x & 31, tile = lane / 8, line = lane % 8;
     const int row = (across ? tile / 2 : tile % 2) * 8 + line, chunk = across ? tile % 2 : tile / 2;
-    place = mx_token_chunk<CHUNKS>(first + row, chunk);
+    place = mx_token_chunk<CHUNKS, ROWS>(first + row, chunk);
   }
   /* The place of the tiles 16 row16 rows and 16 column16 elements on. */
   __device__ __forceinline__ int at(int row16, int column16) const {
-    return (place ^ column16 % PAIRS * 16) + row16 * 16 * CHUNKS * 8 + column16 / PAIRS * PAIRS * 16;
+    return (place ^ column16 % PAIRS * 16) + (row16 * 16 + column16 / PAIRS * ROWS) * WIDTH * 8;
   }
 };
 
@@ -165,6 +169,116 @@ MX_INLINE void mx_attention_place(i64 t, i64 heads, i64 blocks, i64 bytes, i64 *
   *block = blocks - 1 - place / width;
 }
 
+/* What a lane has of the rows of its warp: row g + 8 r of fragment m, which it shares with 3 other lanes. */
+template <class T, int MT, int BK, int DV> struct mx_softmax_rows {
+  f32 o[MT][DV / 8][4], top[MT][2], sum[MT][2], shift[MT][2];
+  f32 factor; /* of scores, to powers of 2 */
+
+  __device__ __forceinline__ explicit mx_softmax_rows(f32 scale) : factor(scale * 1.44269504f) {}
+  __device__ __forceinline__ void clear() {
+    MX_IN_REGISTERS
+    for (int m = 0; m < MT; m++) {
+      MX_IN_REGISTERS
+      for (int e = 0; e < DV / 2; e++) o[m][e / 4][e % 4] = 0.0f;
+      MX_IN_REGISTERS
+      for (int r = 0; r < 2; r++) top[m][r] = -MX_INFINITY, sum[m][r] = 0.0f;
+    }
+  }
+  /* Raw scores, of which the first is that of `row` and `key`, become scores.  ALL: no check is needed. */
+  template <class SCORE, class OPEN>
+  MX_INLINE void score(f32 (&s)[MT][BK / 8][4], i64 b, i64 h, i64 row, int key, i64 tq, int seen, bool all, SCORE score,
+                       OPEN open) {
+    if (mx_is_open<OPEN>::own && all) {
+      MX_IN_REGISTERS
+      for (int m = 0; m < MT; m++) {
+        MX_IN_REGISTERS
+        for (int e = 0; e < BK / 2; e++) {
+          f32 *const x = &s[m][e / 4][e % 4];
+          if constexpr (mx_is_open<OPEN>::own)
+            *x = open(b, h, row + m * 16 + e % 4 / 2 * 8, key + e / 4 * 8 + e % 2, *x);
+        }
+      }
+    } else {
+      MX_IN_REGISTERS
+      for (int m = 0; m < MT; m++) {
+        MX_IN_REGISTERS
+        for (int e = 0; e < BK / 2; e++) {
+          f32 *const x = &s[m][e / 4][e % 4];
+          const i64 i = row + m * 16 + e % 4 / 2 * 8;
+          const int j = key + e / 4 * 8 + e % 2;
+          *x = all || (i < tq && j < seen) ? score(b, h, i, j, *x) : -MX_INFINITY;
+        }
+      }
+    }
+  }
+  /* The maxima with these scores; what was summed fades. */
+  __device__ __forceinline__ void move(const f32 (&s)[MT][BK / 8][4]) {
+    f32 fade[MT][2];
+    bool moved = false;
+    MX_IN_REGISTERS
+    for (int m = 0; m < MT; m++) {
+      MX_IN_REGISTERS
+      for (int r = 0; r < 2; r++) {
+        f32 high = -MX_INFINITY;
+        MX_IN_REGISTERS
+        for (int n = 0; n < BK / 8; n++) high = fmaxf(high, fmaxf(s[m][n][r * 2], s[m][n][r * 2 + 1]));
+        high = fmaxf(high, __shfl_xor_sync(MX_FULL_WARP, high, 1));
+        high = fmaxf(high, __shfl_xor_sync(MX_FULL_WARP, high, 2));
+        const f32 before = top[m][r];
+        top[m][r] = fmaxf(before, high * factor);
+        shift[m][r] = top[m][r] == -MX_INFINITY ? 0.0f : top[m][r];
+        fade[m][r] = before == top[m][r] ? 1.0f : mx_exp2(before - shift[m][r]);
+        moved |= fade[m][r] != 1.0f;
+      }
+    }
+    if (!__any_sync(MX_FULL_WARP, moved)) return; /* the rule once the largest scores have been seen */
+    MX_IN_REGISTERS
+    for (int m = 0; m < MT; m++) {
+      MX_IN_REGISTERS
+      for (int r = 0; r < 2; r++) sum[m][r] *= fade[m][r];
+      MX_IN_REGISTERS
+      for (int e = 0; e < DV / 2; e++) o[m][e / 4][e % 4] *= fade[m][e % 4 / 2];
+    }
+  }
+  /* The weights of 16 keys, from key 16 kk on, as the left operand of a product. */
+  __device__ __forceinline__ void weigh(u32 (&p)[4], const f32 (&s)[MT][BK / 8][4], int m, int kk) {
+    MX_IN_REGISTERS
+    for (int e = 0; e < 4; e++) {
+      const int r = e % 2;
+      const f32 *const x = &s[m][2 * kk + e / 2][r * 2];
+      const f32 low = mx_exp2(fmaf(x[0], factor, -shift[m][r])), high = mx_exp2(fmaf(x[1], factor, -shift[m][r]));
+      sum[m][r] += low + high;
+      p[e] = mx_mma16<T>::pair(low, high);
+    }
+  }
+  /* Stores the rows from `first` on; `result` is 16 rows of shared memory that are this warp's. */
+  template <int LD, class STORE>
+  MX_INLINE void put(f32 *result, i64 b, i64 h, i64 first, i64 tq, i64 tk, i64 dim_v, mx_softmax_rows &rows, STORE store) {
+    const int lane = (int)threadIdx.x & 31;
+    MX_IN_REGISTERS
+    for (int m = 0; m < MT; m++) {
+      MX_IN_REGISTERS
+      for (int r = 0; r < 2; r++) {
+        f32 total = rows.sum[m][r];
+        total += __shfl_xor_sync(MX_FULL_WARP, total, 1);
+        total += __shfl_xor_sync(MX_FULL_WARP, total, 2);
+        const f32 share = tk > 0 ? 1.0f / total : 0.0f;
+        f32 *const to = result + (lane / 4 + r * 8) * LD + lane % 4 * 2;
+        MX_IN_REGISTERS
+        for (int n = 0; n < DV / 8; n++)
+          *reinterpret_cast<float2 *>(to + n * 8) =
+              make_float2(rows.o[m][n][r * 2] * share, rows.o[m][n][r * 2 + 1] * share);
+      }
+      __syncwarp();
+      const int there = (int)mx_least(tq - first - m * 16, 16);
+      for (int i = 0; i < there; i++) {
+        for (int d = lane; d < dim_v; d += 32) store(b, h, first + m * 16 + i, d, result[i * LD + d]);
+      }
+      __syncwarp();
+    }
+  }
+};
+
 template <class CFG, class T, class Q, class K, class V, class SCORE, class OPEN, class LAST, class STORE>
 MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_row, i64 k_col, V v, i64 v_row,
                                 i64 v_col, i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, f32 scale,
@@ -173,19 +287,22 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
   typedef mx_token_rows<BQ, D, CFG::THREADS> Queries;
   typedef mx_token_rows<BK, D, CFG::THREADS> Keys;
   typedef mx_token_rows<BK, DV, CFG::THREADS> Values;
+  typedef mx_softmax_rows<T, MT, BK, DV> Rows;
   u16 *const qs = reinterpret_cast<u16 *>(shared), *const ring = qs + CFG::QUERIES;
-  const int warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31, g = lane / 4, pair = lane % 4 * 2;
+  const int warp = (int)threadIdx.x >> 5, lane = (int)threadIdx.x & 31;
   const int own = warp * 16 * MT; /* the first of this warp's rows */
-  const mx_token_tiles<D> q_tiles(own, false), k_tiles(0, true);
-  const mx_token_tiles<DV> v_tiles(0, false);
-  const f32 factor = scale * 1.44269504f; /* to powers of 2 */
+  const mx_token_tiles<BQ, D> q_tiles(own, false);
+  const mx_token_tiles<BK, D> k_tiles(0, true);
+  const mx_token_tiles<BK, DV> v_tiles(0, false);
+  Rows rows(scale);
   const i64 blocks = mx_ceil_div(tq, BQ), count = batch * heads * blocks;
   for (i64 t = blockIdx.x; t < count; t += gridDim.x) {
     i64 item, block;
     mx_attention_place(t, batch * heads, blocks, 2 * tk * (dim + dim_v), &item, &block);
     const i64 b = item / heads, h = item % heads, q0 = block * BQ;
     const i64 limit = last(b, h, mx_least(q0 + BQ, tq) - 1), most = mx_least(limit, tk);
-    const int seen = most < 0 ? 0 : (int)most, clear = q0 + BQ <= tq ? (int)mx_least(last(b, h, q0), seen) : 0; /* keys that all queries see */
+    const int seen = most < 0 ? 0 : (int)most;
+    const int clear = q0 + BQ <= tq ? (int)mx_least(last(b, h, q0), seen) : 0; /* keys that all queries see */
     const Keys keys(k(b, h), k_row, k_col, dim);
     const Values values(v(b, h), v_row, v_col, dim_v);
     int fetched = 0, next = 0, now = 0; /* the stages that are filled and multiplied next */
@@ -214,12 +331,7 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
         }
       }
     }
-    f32 o[MT][DV / 8][4], top[MT][2], sum[MT][2];
-    MX_IN_REGISTERS
-    for (int e = 0; e < MT * DV / 2; e++) o[e / (DV / 2)][e / 4 % (DV / 8)][e % 4] = 0.0f;
-    MX_IN_REGISTERS
-    for (int r = 0; r < MT * 2; r++) top[r / 2][r % 2] = -MX_INFINITY, sum[r / 2][r % 2] = 0.0f;
-
+    rows.clear();
     for (int j0 = 0; j0 < seen; j0 += BK) {
       mx_cp_async_wait<AHEAD - 1>();
       __syncthreads(); /* these keys are there for all, and the last ones have been read by all */
@@ -242,117 +354,35 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
           mx_ldmatrix_x4(x, ks + k_tiles.at(n, kk));
           MX_IN_REGISTERS
           for (int m = 0; m < MT; m++) {
-            const u32 *const rows = CFG::HELD ? held[CFG::HELD ? kk : 0][m] : a[m];
-            mx_mma16<T>::add(s[m][2 * n], rows, x);
-            mx_mma16<T>::add(s[m][2 * n + 1], rows, x + 2);
+            const u32 *const left = CFG::HELD ? held[CFG::HELD ? kk : 0][m] : a[m];
+            mx_mma16<T>::add(s[m][2 * n], left, x);
+            mx_mma16<T>::add(s[m][2 * n + 1], left, x + 2);
           }
         }
       }
-
-      const i64 row = q0 + own + g;
-      const int key = j0 + pair; /* of this lane's first score */
-      const bool all = j0 + BK <= clear;
-      if (mx_is_open<OPEN>::own && all) {
-        MX_IN_REGISTERS
-        for (int m = 0; m < MT; m++) {
-          MX_IN_REGISTERS
-          for (int e = 0; e < BK / 2; e++) {
-            f32 *const x = &s[m][e / 4][e % 4];
-            if constexpr (mx_is_open<OPEN>::own)
-              *x = open(b, h, row + m * 16 + e % 4 / 2 * 8, key + e / 4 * 8 + e % 2, *x);
-          }
-        }
-      } else {
-        MX_IN_REGISTERS
-        for (int m = 0; m < MT; m++) {
-          MX_IN_REGISTERS
-          for (int e = 0; e < BK / 2; e++) {
-            f32 *const x = &s[m][e / 4][e % 4];
-            const i64 i = row + m * 16 + e % 4 / 2 * 8;
-            const int j = key + e / 4 * 8 + e % 2;
-            *x = all || (i < tq && j < seen) ? score(b, h, i, j, *x) : -MX_INFINITY;
-          }
-        }
-      }
-
-      f32 shift[MT][2], fade[MT][2];
-      bool moved = false;
-      MX_IN_REGISTERS
-      for (int m = 0; m < MT; m++) {
-        MX_IN_REGISTERS
-        for (int r = 0; r < 2; r++) {
-          f32 high = -MX_INFINITY;
-          MX_IN_REGISTERS
-          for (int n = 0; n < BK / 8; n++) high = fmaxf(high, fmaxf(s[m][n][r * 2], s[m][n][r * 2 + 1]));
-          high = fmaxf(high, __shfl_xor_sync(MX_FULL_WARP, high, 1));
-          high = fmaxf(high, __shfl_xor_sync(MX_FULL_WARP, high, 2));
-          const f32 before = top[m][r];
-          top[m][r] = fmaxf(before, high * factor);
-          shift[m][r] = top[m][r] == -MX_INFINITY ? 0.0f : top[m][r];
-          fade[m][r] = before == top[m][r] ? 1.0f : mx_exp2(before - shift[m][r]);
-          moved |= fade[m][r] != 1.0f;
-        }
-      }
-      if (__any_sync(MX_FULL_WARP, moved)) { /* rare once the largest scores have been seen */
-        MX_IN_REGISTERS
-        for (int m = 0; m < MT; m++) {
-          MX_IN_REGISTERS
-          for (int r = 0; r < 2; r++) sum[m][r] *= fade[m][r];
-          MX_IN_REGISTERS
-          for (int e = 0; e < DV / 2; e++) o[m][e / 4][e % 4] *= fade[m][e % 4 / 2];
-        }
-      }
+      Rows::score(s, b, h, q0 + own + lane / 4, j0 + lane % 4 * 2, tq, seen, j0 + BK <= clear, score, open);
+      rows.move(s);
       MX_IN_REGISTERS
       for (int kk = 0; kk < BK / 16; kk++) {
         u32 p[MT][4];
         MX_IN_REGISTERS
-        for (int m = 0; m < MT; m++) {
-          MX_IN_REGISTERS
-          for (int e = 0; e < 4; e++) {
-            const int r = e % 2;
-            const f32 *const x = &s[m][2 * kk + e / 2][r * 2];
-            const f32 low = mx_exp2(fmaf(x[0], factor, -shift[m][r])), high = mx_exp2(fmaf(x[1], factor, -shift[m][r]));
-            sum[m][r] += low + high;
-            p[m][e] = mx_mma16<T>::pair(low, high);
-          }
-        }
+        for (int m = 0; m < MT; m++) rows.weigh(p[m], s, m, kk);
         MX_IN_REGISTERS
         for (int n = 0; n < DV / 16; n++) {
           u32 x[4];
           mx_ldmatrix_x4_trans(x, vs + v_tiles.at(kk, n));
           MX_IN_REGISTERS
           for (int m = 0; m < MT; m++) {
-            mx_mma16<T>::add(o[m][2 * n], p[m], x);
-            mx_mma16<T>::add(o[m][2 * n + 1], p[m], x + 2);
+            mx_mma16<T>::add(rows.o[m][2 * n], p[m], x);
+            mx_mma16<T>::add(rows.o[m][2 * n + 1], p[m], x + 2);
           }
         }
       }
     }
-
     mx_cp_async_wait<0>();
     __syncthreads(); /* queries, keys and values have been read by all */
     f32 *const result = reinterpret_cast<f32 *>(shared) + warp * 16 * CFG::LD;
-    MX_IN_REGISTERS
-    for (int m = 0; m < MT; m++) {
-      MX_IN_REGISTERS
-      for (int r = 0; r < 2; r++) {
-        f32 total = sum[m][r];
-        total += __shfl_xor_sync(MX_FULL_WARP, total, 1);
-        total += __shfl_xor_sync(MX_FULL_WARP, total, 2);
-        const f32 share = tk > 0 ? 1.0f / total : 0.0f;
-        f32 *const to = result + (g + r * 8) * CFG::LD + pair;
-        MX_IN_REGISTERS
-        for (int n = 0; n < DV / 8; n++)
-          *reinterpret_cast<float2 *>(to + n * 8) = make_float2(o[m][n][r * 2] * share, o[m][n][r * 2 + 1] * share);
-      }
-      __syncwarp();
-      const i64 first = q0 + own + m * 16;
-      const int rows = (int)mx_least(tq - first, 16);
-      for (int i = 0; i < rows; i++) {
-        for (int d = lane; d < dim_v; d += 32) store(b, h, first + i, d, result[i * CFG::LD + d]);
-      }
-      __syncwarp();
-    }
+    Rows::template put<CFG::LD>(result, b, h, q0 + own, tq, tk, dim_v, rows, store);
     __syncthreads(); /* before the next block's copies */
   }
 }

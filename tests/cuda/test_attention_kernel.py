@@ -22,8 +22,15 @@ from tests.cuda.device_text import (
 
 Array = np.ndarray[Any, Any]
 
-HEADERS = ("prelude.cuh", "tiles.cuh", "attention.cuh", "attention_mma.cuh")
-MMA, DECODE = "mx_attention_mma", "mx_attention_decode"
+HEADERS = (
+    "prelude.cuh",
+    "tiles.cuh",
+    "attention.cuh",
+    "attention_mma.cuh",
+    "mx_wgmma.cuh",
+    "attention_wgmma.cuh",
+)
+MMA, DECODE = ("mx_attention_mma", "mx_attention_wgmma"), "mx_attention_decode"
 PLAIN, CAUSAL, MASKED = range(3)
 
 
@@ -59,7 +66,7 @@ class Template:
         masked = f"(mode == {MASKED} ? mask[query * tk + key] : 0.0f)"
         scale, made, cheaper = "", f"raw * scale + {masked}", ""
         own = ", own" if self.function == DECODE else ""
-        if self.function == MMA:
+        if self.function in MMA:
             scale, made = "scale,", f"raw + {masked} / scale"
             cheaper = f"[=](i64, i64, i64 query, i64 key, f32 raw) {{ return {made}; }},"
             if not self.cheaper:
@@ -107,7 +114,14 @@ def on_tensor_cores(
     panels = 2 * 8 * chunks * (queries + 2 * 2 * keys)
     shared = max(panels, 4 * threads // 2 * (head + 8))
     name = f"mx_mma_attention_{tile}"
-    return Template(MMA, name, dtype, head, threads, shared, cheaper)
+    return Template("mx_attention_mma", name, dtype, head, threads, shared, cheaper)
+
+
+def on_hopper(head: int, dtype: str) -> Template:
+    """`mx_attention_wgmma` with three stages of 128 keys and values."""
+    panels = 2 * head * (128 + 3 * 2 * 128)
+    name = f"mx_wgmma_attention_{head}"
+    return Template("mx_attention_wgmma", name, dtype, head, 256, 1024 + panels)
 
 
 def decode(head: int, dtype: str) -> Template:
@@ -136,6 +150,9 @@ TEMPLATES = [
     on_tensor_cores("32_short", 16, 64, 32, 32, "mx_f16"),
     on_tensor_cores("64_short", 16, 64, 64, 32, "mx_bf16", cheaper=False),
     on_tensor_cores("128_short", 16, 32, 128, 32, "mx_bf16"),
+    on_hopper(64, "mx_bf16"),
+    on_hopper(64, "mx_f16"),
+    on_hopper(128, "mx_bf16"),
     decode(32, "f32"),
     decode(64, "f32"),
     decode(64, "mx_f16"),
@@ -261,7 +278,7 @@ def close(template: Template, made: tuple[Array, Array]) -> None:
     Values are those of a normal distribution, of which the largest here is below 5.
     """
     atol = 2e-6
-    if template.function == MMA:
+    if template.function in MMA:
         atol += 5 * ROUNDED[template.dtype]
     np.testing.assert_allclose(*made, rtol=2e-5, atol=atol)
 
