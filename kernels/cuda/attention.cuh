@@ -52,7 +52,7 @@ template <int BQ_, int BK_, int D_, int DV_, int THREADS_, int STAGES_ = 2> stru
   static constexpr int SHARED = 4 * (BQ * LD + STAGES * STAGE + BK * LP);
   static constexpr int BLOCKS = mx_blocks(THREADS, TM * TN + TM * TV < 48 ? 168 : 255);
   static_assert(BQ == TM * (THREADS / 16) && BK == 16 * TN && DV == 16 * TV && D % 4 == 0, "threads fill the tile");
-  static_assert(TM % VM == 0 && VM != 3 && TV % VN == 0 && VN != 3 && STAGES >= 2, "whole strips, two stages");
+  static_assert(TM % VM == 0 && VM != 3 && TV % VN == 0 && VN != 3 && STAGES >= 1, "whole strips, two stages");
   static_assert(4 * BQ * DV <= SHARED, "the result has to fit where the panels were");
 };
 /* By the size of a head.  Most need dynamic shared memory. */
@@ -138,11 +138,14 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
                             STORE store) {
   constexpr int BQ = CFG::BQ, BK = CFG::BK, TM = CFG::TM, TN = CFG::TN, TV = CFG::TV, VM = CFG::VM, VN = CFG::VN;
   constexpr int LD = CFG::LD, LP = CFG::LP, DV = CFG::DV, AHEAD = CFG::STAGES - 1;
+  constexpr bool SINGLE = CFG::STAGES == 1;
   typedef mx_tokens<T, BQ, CFG::D, LD, CFG::THREADS> Queries;
   typedef mx_tokens<T, BK, CFG::D, LD, CFG::THREADS> Keys;
   typedef mx_tokens<T, BK, DV, DV, CFG::THREADS> Values;
   f32 *const qs = reinterpret_cast<f32 *>(shared), *const ps = qs + BQ * LD, *const ring = ps + BK * LP;
-  const int x = (int)threadIdx.x % 16, y = (int)threadIdx.x / 16 * TM; /* column of the grid, first query */
+  const int x = (int)threadIdx.x % 16, y = (int)threadIdx.x / 16 * TM; /* column of the grid, first place in P */
+  /* Its queries are every other one of its warp's, so that the two rows of the grid in a warp read different banks. */
+  const int first = (int)threadIdx.x / 32 * 2 * TM + (int)threadIdx.x / 16 % 2;
   const int depth = (int)(dim + 3) / 4 * 4;
   const i64 blocks = mx_ceil_div(tq, BQ), count = batch * heads * blocks;
   for (i64 t = blockIdx.x; t < count; t += gridDim.x) {
@@ -171,12 +174,18 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
       for (int j = 0; j < TV; j++) o[i][j / VN].set(j % VN, 0.0f);
     }
     if (seen > 0) Queries(q(b, h), q_row, q_col, dim).copy(qs, q0, tq);
+    if (SINGLE && seen > 0) keys.copy(ring, 0, seen);
     MX_IN_REGISTERS
     for (int step = 0; step < AHEAD; step++) fetch();
+    if (SINGLE) mx_cp_async_commit();
     for (i64 j0 = 0; j0 < seen; j0 += BK) {
-      mx_cp_async_wait<AHEAD - 1>();
+      mx_cp_async_wait<SINGLE ? 0 : AHEAD - 1>();
       __syncthreads(); /* these keys are there for all, and the last ones have been read by all */
-      fetch();
+      if (SINGLE) {
+        values.copy(ring + BK * LD, j0, seen);
+        mx_cp_async_commit();
+      } else
+        fetch();
       const f32 *const ks = ring + now * CFG::STAGE, *const vs = ks + BK * LD;
       now = now + 1 == CFG::STAGES ? 0 : now + 1;
 
@@ -193,7 +202,7 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
         MX_IN_REGISTERS
         for (int i = 0; i < TM; i++) {
           mx_strip<4> query;
-          query.load(qs + (y + i) * LD + d);
+          query.load(qs + (first + 2 * i) * LD + d);
           MX_IN_REGISTERS
           for (int j = 0; j < TN; j++) {
             MX_UNROLL
@@ -202,13 +211,19 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
         }
       }
 
-      __syncwarp(); /* the weights before have been read */
+      if (SINGLE) {
+        mx_cp_async_wait<0>();
+        __syncthreads(); /* these values are there for all, and the keys have been read by all */
+        if (j0 + BK < seen) keys.copy(ring, j0 + BK, seen);
+        mx_cp_async_commit();
+      } else
+        __syncwarp(); /* the weights before have been read */
       MX_IN_REGISTERS
       for (int i = 0; i < TM; i++) {
         f32 high = -MX_INFINITY;
         MX_IN_REGISTERS
         for (int j = 0; j < TN; j++) {
-          const i64 query = q0 + y + i, key = j0 + x + j * 16;
+          const i64 query = q0 + first + 2 * i, key = j0 + x + j * 16;
           s[i][j] = query < tq && key < seen ? score(b, h, query, key, s[i][j]) * MX_TO_POWER : -MX_INFINITY;
           high = fmaxf(high, s[i][j]);
         }
@@ -265,7 +280,7 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
       for (int e = 0; e < TV / VN; e++) {
         MX_IN_REGISTERS
         for (int j = 0; j < VN; j++) o[i][e].set(j, o[i][e].get(j) * share);
-        o[i][e].store(qs + (y + i) * DV + (e * 16 + x) * VN);
+        o[i][e].store(qs + (first + 2 * i) * DV + (e * 16 + x) * VN);
       }
     }
     __syncthreads();
