@@ -305,7 +305,7 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
  *
  * Every byte of k and v is read once for each query head. */
 template <int D_, int DV_, int THREADS_ = 256> struct mx_decode_tile {
-  static constexpr int D = D_, DV = DV_, THREADS = THREADS_, WARPS = THREADS / 32, BLOCKS = mx_blocks(THREADS, 168);
+  static constexpr int D = D_, DV = DV_, THREADS = THREADS_, WARPS = THREADS / 32, BLOCKS = mx_blocks(THREADS, 128);
   static constexpr int LANES = DV / 4 < 32 ? DV / 4 : 32, AT_ONCE = 32 / LANES; /* lanes for a row of v; rows at once */
   static constexpr int SHARED = 4 * (WARPS * 32 + D + WARPS * AT_ONCE * DV + 2 * WARPS + 1);
   static_assert(DV <= 256 && D % 32 == 0 && (DV & (DV - 1)) == 0 && DV >= 4, "whole groups of lanes");
@@ -373,7 +373,7 @@ MX_INLINE void mx_attention_decode(void *shared, Q q, i64 q_row, i64 q_col, K k,
       MX_UNROLL
       for (int e = 0; e < GROUPS * 4; e++) o[e / 4][e % 4] *= fade;
 #if defined(__CUDACC__)
-#pragma unroll(4 / GROUPS)
+#pragma unroll(AT_ONCE > 1 ? 4 : 8 / GROUPS)
 #endif
       for (int i = lane / LANES; i < 32; i += AT_ONCE) {
         const i64 n = j0 + i < seen ? dim_v : 0;

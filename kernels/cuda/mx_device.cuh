@@ -16,6 +16,7 @@
  *                                         8 i + j names row j (16 bytes, aligned) of tile i; r[i] is the lane's part of
  *                                         tile i: row g, columns 2t 2t+1 (trans: rows 2t 2t+1, column g)
  *   mx_pair_bf16(low, high), mx_pair_f16  two floats rounded to 16 bits, the first in the lower half
+ *   mx_half_value(bits)                   the float that a float16 is
  *   mx_exp2(x)                            2^x within 2 ulp; subnormal results and arguments may be 0
  *   mx_cp_async<BYTES>(shared, global)    starts copying 4, 8 or 16 bytes, aligned to their size; with a third argument
  *                                         only that many are read and the rest become 0
@@ -56,6 +57,7 @@ MX_INLINE u32 mx_pair_bf16(f32 low, f32 high) {
 MX_INLINE u32 mx_pair_f16(f32 low, f32 high) {
   return cs_half_bits(low) | (u32)cs_half_bits(high) << 16;
 }
+MX_INLINE f32 mx_half_value(u16 bits) { return cs_half_value(bits); }
 MX_INLINE f32 mx_exp2(f32 x) { return exp2f(x); }
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");
@@ -120,6 +122,11 @@ MX_INLINE u32 mx_pair_f16(f32 low, f32 high) {
   __trap();
 #endif
   return pair;
+}
+MX_INLINE f32 mx_half_value(u16 bits) {
+  f32 value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
 }
 MX_INLINE f32 mx_exp2(f32 x) {
   f32 y;

@@ -215,10 +215,10 @@ def attention_templates(
 def decode_parts(queries: int, keys: int, properties: Properties) -> int:
     """How many blocks share the keys of a query where there are ``queries`` in all heads.
 
-    Two blocks a multiprocessor keep memory busy; below `PART_KEYS` keys a block has less to do than
+    Four blocks a multiprocessor keep memory busy; below `PART_KEYS` keys a block has less to do than
     the last one that merges them.
     """
-    wanted = -(-2 * properties.multiprocessors // max(queries, 1))
+    wanted = -(-4 * properties.multiprocessors // max(queries, 1))
     return max(1, min(wanted, keys // PART_KEYS))
 
 
