@@ -62,7 +62,7 @@ template <int BQ_, int BK_, int D_, int DV_, int WARPS_, int STAGES_, bool HELD_
 };
 typedef mx_mma_attention_tile<128, 64, 32, 32, 4, 2, true> mx_mma_attention_32;
 typedef mx_mma_attention_tile<128, 64, 64, 64, 4, 2, true> mx_mma_attention_64;
-typedef mx_mma_attention_tile<128, 64, 128, 128, 4, 2, false> mx_mma_attention_128;
+typedef mx_mma_attention_tile<128, 48, 128, 128, 4, 2, false> mx_mma_attention_128;
 typedef mx_mma_attention_tile<64, 32, 256, 256, 4, 2, false> mx_mma_attention_256;
 /* For so few heads that larger blocks would leave multiprocessors idle, and for up to 16 queries. */
 typedef mx_mma_attention_tile<16, 64, 32, 32, 1, 2, true> mx_mma_attention_32_short;
@@ -160,13 +160,13 @@ template <int ROWS, int D> struct mx_token_tiles {
 
 /* Which block of queries number `t` is.  Heads go in sections whose keys and values the L2 cache can hold together; in
  * a section the blocks with the most keys, which are the last ones of a causal head, come first. */
-MX_INLINE void mx_attention_place(i64 t, i64 heads, i64 blocks, i64 bytes, i64 *head, i64 *block) {
+MX_INLINE void mx_attention_place(i64 t, i64 heads, i64 blocks, i64 bytes, int *head, int *block) {
   constexpr i64 CACHED = 24 << 20;
   const i64 fitting = mx_least(CACHED / (bytes + 1) + 1, heads);
   const i64 section = t / (fitting * blocks), first = section * fitting, width = mx_least(fitting, heads - first);
   const i64 place = t - first * blocks;
-  *head = first + place % width;
-  *block = blocks - 1 - place / width;
+  *head = (int)(first + place % width);
+  *block = (int)(blocks - 1 - place / width);
 }
 
 /* What a lane has of the rows of its warp: row g + 8 r of fragment m, which it shares with 3 other lanes. */
@@ -297,9 +297,9 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
   Rows rows(scale);
   const i64 blocks = mx_ceil_div(tq, BQ), count = batch * heads * blocks;
   for (i64 t = blockIdx.x; t < count; t += gridDim.x) {
-    i64 item, block;
+    int item, block;
     mx_attention_place(t, batch * heads, blocks, 2 * tk * (dim + dim_v), &item, &block);
-    const i64 b = item / heads, h = item % heads, q0 = block * BQ;
+    const i64 b = item / (int)heads, h = item % (int)heads, q0 = (i64)block * BQ;
     const i64 limit = last(b, h, mx_least(q0 + BQ, tq) - 1), most = mx_least(limit, tk);
     const int seen = most < 0 ? 0 : (int)most;
     const int clear = q0 + BQ <= tq ? (int)mx_least(last(b, h, q0), seen) : 0; /* keys that all queries see */
@@ -382,7 +382,8 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
     mx_cp_async_wait<0>();
     __syncthreads(); /* queries, keys and values have been read by all */
     f32 *const result = reinterpret_cast<f32 *>(shared) + warp * 16 * CFG::LD;
-    Rows::template put<CFG::LD>(result, b, h, q0 + own, tq, tk, dim_v, rows, store);
+    mx_forget(item), mx_forget(block); /* where they are is computed again, not kept in registers meanwhile */
+    Rows::template put<CFG::LD>(result, item / (int)heads, item % (int)heads, (i64)block * BQ + own, tq, tk, dim_v, rows, store);
     __syncthreads(); /* before the next block's copies */
   }
 }

@@ -41,9 +41,9 @@ MX_INLINE void mx_attention_wgmma(void *shared, Q q, i64 q_row, i64 q_col, K k, 
   Rows rows(scale);
   const i64 blocks = mx_ceil_div(tq, BQ), count = batch * heads * blocks;
   for (i64 t = blockIdx.x; t < count; t += gridDim.x) {
-    i64 item, block;
+    int item, block;
     mx_attention_place(t, batch * heads, blocks, 2 * tk * (dim + dim_v), &item, &block);
-    const i64 b = item / heads, h = item % heads, q0 = block * BQ;
+    const i64 b = item / (int)heads, h = item % (int)heads, q0 = (i64)block * BQ;
     const i64 limit = last(b, h, mx_least(q0 + BQ, tq) - 1), most = mx_least(limit, tk);
     const int seen = most < 0 ? 0 : (int)most;
     const int clear = q0 + BQ <= tq ? (int)mx_least(last(b, h, q0), seen) : 0; /* keys that all queries see */
@@ -100,7 +100,8 @@ MX_INLINE void mx_attention_wgmma(void *shared, Q q, i64 q_row, i64 q_col, K k, 
     mx_cp_async_wait<0>();
     __syncthreads(); /* queries, keys and values have been read by all */
     f32 *const result = reinterpret_cast<f32 *>(qs) + warp * 16 * CFG::LD;
-    Rows::template put<CFG::LD>(result, b, h, q0 + own, tq, tk, dim_v, rows, store);
+    mx_forget(item), mx_forget(block); /* where they are is computed again, not kept in registers meanwhile */
+    Rows::template put<CFG::LD>(result, item / (int)heads, item % (int)heads, (i64)block * BQ + own, tq, tk, dim_v, rows, store);
     __syncthreads(); /* before the next block's copies */
   }
 }

@@ -18,6 +18,7 @@
  *   mx_pair_bf16(low, high), mx_pair_f16  two floats rounded to 16 bits, the first in the lower half
  *   mx_half_value(bits)                   the float that a float16 is
  *   mx_exp2(x)                            2^x within 2 ulp; subnormal results and arguments may be 0
+ *   mx_forget(x)                          the compiler takes x for unknown: what was computed of it is computed again
  *   mx_cp_async<BYTES>(shared, global)    starts copying 4, 8 or 16 bytes, aligned to their size; with a third argument
  *                                         only that many are read and the rest become 0
  *   mx_cp_async_commit()                  makes one group of the copies started since the last one
@@ -59,6 +60,7 @@ MX_INLINE u32 mx_pair_f16(f32 low, f32 high) {
 }
 MX_INLINE f32 mx_half_value(u16 bits) { return cs_half_value(bits); }
 MX_INLINE f32 mx_exp2(f32 x) { return exp2f(x); }
+MX_INLINE void mx_forget(int &) {}
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");
   cs_copy_async(shared, global, BYTES, valid);
@@ -128,6 +130,7 @@ MX_INLINE f32 mx_half_value(u16 bits) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
 }
+MX_INLINE void mx_forget(int &x) { asm volatile("" : "+r"(x)); }
 MX_INLINE f32 mx_exp2(f32 x) {
   f32 y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
