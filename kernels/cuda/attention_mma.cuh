@@ -61,8 +61,8 @@ template <int BQ_, int BK_, int D_, int DV_, int WARPS_, int STAGES_, bool HELD_
   static_assert(STAGES >= 2, "two stages");
 };
 typedef mx_mma_attention_tile<128, 64, 32, 32, 4, 2, true> mx_mma_attention_32;
-typedef mx_mma_attention_tile<128, 64, 64, 64, 4, 2, true> mx_mma_attention_64;
-typedef mx_mma_attention_tile<128, 48, 128, 128, 4, 2, false> mx_mma_attention_128;
+typedef mx_mma_attention_tile<128, 64, 64, 64, 4, 2, false> mx_mma_attention_64;
+typedef mx_mma_attention_tile<128, 32, 128, 128, 4, 2, false> mx_mma_attention_128;
 typedef mx_mma_attention_tile<64, 32, 256, 256, 4, 2, false> mx_mma_attention_256;
 /* For so few heads that larger blocks would leave multiprocessors idle, and for up to 16 queries. */
 typedef mx_mma_attention_tile<16, 64, 32, 32, 1, 2, true> mx_mma_attention_32_short;

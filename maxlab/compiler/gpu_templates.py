@@ -179,7 +179,7 @@ ATTENTION = (
     _attention("mx_attention_128_short", 16, 32, 128, 64),
     _mma_attention("mx_mma_attention_32", 128, 64, 32, 128),
     _mma_attention("mx_mma_attention_64", 128, 64, 64, 128),
-    _mma_attention("mx_mma_attention_128", 128, 48, 128, 128),
+    _mma_attention("mx_mma_attention_128", 128, 32, 128, 128),
     _mma_attention("mx_mma_attention_256", 64, 32, 256, 128),
     _mma_attention("mx_mma_attention_32_short", 16, 64, 32, 32),
     _mma_attention("mx_mma_attention_64_short", 16, 64, 64, 32),

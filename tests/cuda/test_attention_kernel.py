@@ -59,7 +59,7 @@ class Template:
     def text(self, literal: bool = False) -> str:
         """Its kernel; ``counts`` sees how often each element is stored.
 
-        With ``literal`` it is as generated kernels are: for one layout and one kind of mask.
+        With ``literal`` it is as generated kernels are: for one layout, size of heads and mask.
         """
         rows = [str(self.head)] * 3 if literal else [f"{x}_row" for x in "qkv"]
         columns = ["1"] * 3 if literal else [f"{x}_col" for x in "qkv"]
@@ -70,10 +70,11 @@ class Template:
         t = stored(self.dtype)
         masked = f"(mode == {MASKED} ? mask[query * tk + key] : 0.0f)"
         scale, made, cheaper = "", f"raw * scale + {masked}", ""
+        dims = f"{self.head}, {self.head}" if literal else "dim, dim_v"
         given, fixed = ("", f"constexpr int mode = {CAUSAL};") if literal else ("mode", "")
         own = ", own" if self.function == DECODE else ""
         if self.function in MMA:
-            scale, made = "scale,", f"raw + {masked} / scale"
+            scale, made = " scale,", f"raw + {masked} / scale"
             cheaper = f"[=](i64, i64, i64 query, i64 key, f32 raw) {{ return {made}; }},"
             if not self.cheaper:
                 cheaper = "mx_as_score(),"
@@ -89,7 +90,7 @@ extern "C" __global__ void __launch_bounds__({self.tile}::THREADS, {self.tile}::
       shared, [=](i64 b, i64 h) {{ return q + q_at + b * q_batch + h * q_head; }}, {q_row}, {q_col},
       [=](i64 b, i64 h) {{ return k + k_at + b * k_batch + h / group * k_head; }}, {k_row}, {k_col},
       [=](i64 b, i64 h) {{ return v + v_at + b * v_batch + h / group * v_head; }}, {v_row}, {v_col},
-      batch, heads, tq, tk, dim, dim_v, {scale}
+      batch, heads, tq, tk, {dims},{scale}
       [=](i64, i64, i64 query, i64 key, f32 raw) {{
         if (mode == {CAUSAL} && key > query + offset) return -MX_INFINITY;
         return {made};
@@ -152,7 +153,7 @@ TEMPLATES = [
     on_tensor_cores("32", 128, 64, 32, 128, "mx_bf16"),
     on_tensor_cores("64", 128, 64, 64, 128, "mx_bf16"),
     on_tensor_cores("64", 128, 64, 64, 128, "mx_f16", cheaper=False),
-    on_tensor_cores("128", 128, 48, 128, 128, "mx_bf16"),
+    on_tensor_cores("128", 128, 32, 128, 128, "mx_bf16"),
     on_tensor_cores("256", 64, 32, 256, 128, "mx_f16"),
     on_tensor_cores("32_short", 16, 64, 32, 32, "mx_f16"),
     on_tensor_cores("64_short", 16, 64, 64, 32, "mx_bf16", cheaper=False),
