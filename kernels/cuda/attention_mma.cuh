@@ -64,7 +64,11 @@ typedef mx_mma_attention_tile<128, 64, 32, 32, 4, 2, true> mx_mma_attention_32;
 typedef mx_mma_attention_tile<128, 64, 64, 64, 4, 2, false> mx_mma_attention_64;
 typedef mx_mma_attention_tile<128, 32, 128, 128, 4, 2, false> mx_mma_attention_128;
 typedef mx_mma_attention_tile<64, 32, 256, 256, 4, 2, false> mx_mma_attention_256;
-/* For so few heads that larger blocks would leave multiprocessors idle, and for up to 16 queries. */
+/* For so few heads that larger blocks would leave multiprocessors idle. */
+typedef mx_mma_attention_tile<64, 64, 32, 32, 4, 2, true> mx_mma_attention_32_few;
+typedef mx_mma_attention_tile<64, 64, 64, 64, 4, 2, true> mx_mma_attention_64_few;
+typedef mx_mma_attention_tile<64, 64, 128, 128, 4, 2, true> mx_mma_attention_128_few;
+/* For up to 16 queries. */
 typedef mx_mma_attention_tile<16, 64, 32, 32, 1, 2, true> mx_mma_attention_32_short;
 typedef mx_mma_attention_tile<16, 64, 64, 64, 1, 2, true> mx_mma_attention_64_short;
 typedef mx_mma_attention_tile<16, 32, 128, 128, 1, 2, true> mx_mma_attention_128_short;

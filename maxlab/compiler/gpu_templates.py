@@ -120,7 +120,8 @@ class AttentionTemplate:
     """A template of attention and its configuration.
 
     Attributes:
-        function: ``mx_attention``, ``mx_attention_mma`` or ``mx_attention_decode``.
+        function: ``mx_attention``, ``mx_attention_mma``, ``mx_attention_wgmma`` or
+            ``mx_attention_decode``.
         config: The type that has its sizes; ``config::SHARED`` bytes are needed.
         threads: Of a block.
         shared: Bytes of shared memory of a block, dynamic.
@@ -138,12 +139,20 @@ class AttentionTemplate:
     @property
     def headers(self) -> tuple[str, ...]:
         """The files that a kernel is read behind."""
-        return (*BASE, "attention_mma.cuh" if self.on_tensor_cores else "attention.cuh")
+        if not self.on_tensor_cores:
+            return (*BASE, "attention.cuh")
+        hopper = ("mx_wgmma.cuh", "attention_wgmma.cuh") if self.for_hopper else ()
+        return (*BASE, "attention_mma.cuh", *hopper)
 
     @property
     def on_tensor_cores(self) -> bool:
         """Whether it multiplies there, in 16 bits."""
-        return self.function == "mx_attention_mma"
+        return self.function == "mx_attention_mma" or self.for_hopper
+
+    @property
+    def for_hopper(self) -> bool:
+        """Whether only Hopper has its instructions."""
+        return self.function == "mx_attention_wgmma"
 
 
 def _attention(name: str, queries: int, keys: int, head: int, threads: int) -> AttentionTemplate:
@@ -159,6 +168,13 @@ def _mma_attention(
         row *= 2
     shared = max(2 * row * (queries + 2 * 2 * keys), 2 * threads * (head + 8))
     return AttentionTemplate("mx_attention_mma", name, threads, shared, queries, head)
+
+
+def _wgmma_attention(
+    name: str, queries: int, keys: int, head: int, stages: int
+) -> AttentionTemplate:
+    panels = max(2 * head * (queries + 2 * stages * keys), 4 * queries * (head + 8))
+    return AttentionTemplate("mx_attention_wgmma", name, 2 * queries, 1024 + panels, queries, head)
 
 
 def _decode(head: int, threads: int) -> AttentionTemplate:
@@ -181,15 +197,22 @@ ATTENTION = (
     _mma_attention("mx_mma_attention_64", 128, 64, 64, 128),
     _mma_attention("mx_mma_attention_128", 128, 32, 128, 128),
     _mma_attention("mx_mma_attention_256", 64, 32, 256, 128),
+    _mma_attention("mx_mma_attention_32_few", 64, 64, 32, 128),
+    _mma_attention("mx_mma_attention_64_few", 64, 64, 64, 128),
+    _mma_attention("mx_mma_attention_128_few", 64, 64, 128, 128),
     _mma_attention("mx_mma_attention_32_short", 16, 64, 32, 32),
     _mma_attention("mx_mma_attention_64_short", 16, 64, 64, 32),
     _mma_attention("mx_mma_attention_128_short", 16, 32, 128, 32),
+    _wgmma_attention("mx_wgmma_attention_64", 128, 128, 64, 3),
+    _wgmma_attention("mx_wgmma_attention_128", 128, 128, 128, 3),
     _decode(32, 256),
     _decode(64, 256),
     _decode(128, 256),
     _decode(256, 256),
 )
 MAX_HEAD = 256
+HOPPER = "sm_90"
+"""The one architecture that has wgmma."""
 PART_KEYS = 256
 """The fewest keys that a block takes of a query that several blocks share: a round of its warps."""
 
@@ -202,11 +225,15 @@ def attention_templates(
     Halves are multiplied on tensor cores unless the weights of the softmax, which these take in 16
     bits, have to be exact.
     """
-    halves = dtype is not DType.float32 and accuracy != "exact"
+    functions = ["mx_attention", "mx_attention_decode"]
+    if dtype is not DType.float32 and accuracy != "exact":
+        functions = ["mx_attention_mma", "mx_attention_wgmma", "mx_attention_decode"]
     found: list[AttentionTemplate] = []
-    for function in ("mx_attention_mma" if halves else "mx_attention", "mx_attention_decode"):
-        sizes = sorted({t.head for t in ATTENTION if t.function == function and t.head >= head})
-        found += [t for t in ATTENTION if t.function == function and t.head == sizes[0]]
+    for function in functions:
+        size = min(
+            (t.head for t in ATTENTION if t.function == function and t.head >= head), default=0
+        )
+        found += [t for t in ATTENTION if t.function == function and t.head == size]
     if found[0].head == 16:  # there is no short one of its own
         found += [t for t in ATTENTION if t.config == "mx_attention_32_short"]
     return found
@@ -241,9 +268,14 @@ def choose_attention(
 
     if queries <= 4:
         return next(n for n, t in enumerate(order) if t.queries == 1)
-    tiled = sorted((t for t in order if t.queries > 1), key=lambda t: -t.queries)
+    fitting = [t for t in order if t.queries > 1]
+    if properties.architecture != HOPPER:
+        fitting = [t for t in fitting if not t.for_hopper]
+    tiled = sorted(fitting, key=lambda t: (-t.queries, t.head, not t.for_hopper))
     if queries <= 16:
         return order.index(tiled[-1])
+    # On tensor cores a warp makes 16 rows in all of them: blocks of one warp win nothing.
+    tiled = [t for t in tiled if t.queries > 16 or not t.on_tensor_cores]
     return order.index(
         next((t for t in tiled if blocks(t) >= properties.multiprocessors), tiled[-1])
     )

@@ -155,6 +155,8 @@ TEMPLATES = [
     on_tensor_cores("64", 128, 64, 64, 128, "mx_f16", cheaper=False),
     on_tensor_cores("128", 128, 32, 128, 128, "mx_bf16"),
     on_tensor_cores("256", 64, 32, 256, 128, "mx_f16"),
+    on_tensor_cores("64_few", 64, 64, 64, 128, "mx_f16"),
+    on_tensor_cores("128_few", 64, 64, 128, 128, "mx_bf16"),
     on_tensor_cores("32_short", 16, 64, 32, 32, "mx_f16"),
     on_tensor_cores("64_short", 16, 64, 64, 32, "mx_bf16", cheaper=False),
     on_tensor_cores("128_short", 16, 32, 128, 32, "mx_bf16"),
