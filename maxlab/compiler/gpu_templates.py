@@ -242,8 +242,8 @@ def attention_templates(
 def decode_parts(queries: int, keys: int, properties: Properties) -> int:
     """How many blocks share the keys of a query where there are ``queries`` in all heads.
 
-    Four blocks a multiprocessor keep memory busy; below `PART_KEYS` keys a block has less to do than
-    the last one that merges them.
+    Four blocks a multiprocessor keep memory busy; below `PART_KEYS` keys a block has less to do
+    than the last one that merges them.
     """
     wanted = -(-4 * properties.multiprocessors // max(queries, 1))
     return max(1, min(wanted, keys // PART_KEYS))
