@@ -79,14 +79,6 @@ MX_INLINE f32 mx_power(f32 x) { return mx_exp2(x); }
 MX_INLINE f32 mx_shift(f32 top) { return top == -MX_INFINITY ? 0.0f : top; }
 MX_INLINE f32 mx_fade(f32 before, f32 top) { return before == top ? 1.0f : mx_power(before - mx_shift(top)); }
 
-/* A loop over registers.  The simulator has them in memory and needs no copy of the body for each: there it costs nothing
- * to run and much to compile. */
-#if defined(__CUDASIM__)
-#define MX_IN_REGISTERS
-#else
-#define MX_IN_REGISTERS _Pragma("unroll")
-#endif
-
 /* ROWS tokens of a head on their way to shared memory, LD floats a row; `dim` of their WIDTH elements are there. */
 template <class T, int ROWS, int WIDTH, int LD, int THREADS> struct mx_tokens {
   static constexpr int GROUPS = ROWS * WIDTH / 4, EACH = (GROUPS + THREADS - 1) / THREADS;
@@ -300,8 +292,8 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
  *
  * Where a query has several blocks, each leaves its maximum, sum and result in `own`, and the last to come merges them
  * in their order, so that no result depends on who that was.  `own` is memory for a number for each query of each head,
- * 8 bytes, all of them zero, which they are again in the end; behind them 4 (2 + DV) bytes for each of the blocks.  With
- * gridDim.y = 1 it is not looked at.
+ * 8 bytes, all of them zero, which they are again in the end; behind them 4 (2 + DV) bytes for each of the blocks.
+ * With gridDim.y = 1 it is not looked at.
  *
  * Every byte of k and v is read once for each query head. */
 template <int D_, int DV_, int THREADS_ = 256> struct mx_decode_tile {

@@ -6,8 +6,8 @@
  *
  * Arguments as for mx_attention, and two more.  Needs sm_80 or later; `shared` is CFG::SHARED bytes aligned to 128.
  *
- *   scale                            the score of raw = q . k is scale score(b, h, query, key, raw); finite, above 0.  It
- *                                    costs nothing: the exponent needs a factor anyway
+ *   scale                            the score of raw = q . k is scale score(b, h, query, key, raw); finite, above 0.
+ *                                    It costs nothing: the exponent needs a factor anyway
  *   open(b, h, query, key, raw)      what `score` gives for keys below last(b, h, query), and cheaper: without the
  *                                    comparison of a causal mask.  mx_as_score() where there is nothing cheaper
  *
@@ -32,14 +32,6 @@
  * Cost of a block: 2 BQ (D + DV) flops for each key in sight, one barrier for BK keys.
  */
 #pragma once
-
-/* A loop over registers.  The simulator has them in memory and needs no copy of the body for each: there it costs nothing
- * to run and much to compile. */
-#if defined(__CUDASIM__)
-#define MX_IN_REGISTERS
-#else
-#define MX_IN_REGISTERS _Pragma("unroll")
-#endif
 
 /* Chunks of 8 elements from one row in shared memory to the next. */
 __host__ __device__ constexpr int mx_row_chunks(int elements) {
@@ -257,7 +249,8 @@ template <class T, int MT, int BK, int DV> struct mx_softmax_rows {
   }
   /* Stores the rows from `first` on; `result` is 16 rows of shared memory that are this warp's. */
   template <int LD, class STORE>
-  MX_INLINE void put(f32 *result, i64 b, i64 h, i64 first, i64 tq, i64 tk, i64 dim_v, mx_softmax_rows &rows, STORE store) {
+  MX_INLINE void put(f32 *result, i64 b, i64 h, i64 first, i64 tq, i64 tk, i64 dim_v, mx_softmax_rows &rows,
+                     STORE store) {
     const int lane = (int)threadIdx.x & 31;
     MX_IN_REGISTERS
     for (int m = 0; m < MT; m++) {
@@ -387,7 +380,8 @@ MX_INLINE void mx_attention_mma(void *shared, Q q, i64 q_row, i64 q_col, K k, i6
     __syncthreads(); /* queries, keys and values have been read by all */
     f32 *const result = reinterpret_cast<f32 *>(shared) + warp * 16 * CFG::LD;
     mx_forget(item), mx_forget(block); /* where they are is computed again, not kept in registers meanwhile */
-    Rows::template put<CFG::LD>(result, item / (int)heads, item % (int)heads, (i64)block * BQ + own, tq, tk, dim_v, rows, store);
+    Rows::template put<CFG::LD>(result, item / (int)heads, item % (int)heads, (i64)block * BQ + own, tq, tk, dim_v,
+                                rows, store);
     __syncthreads(); /* before the next block's copies */
   }
 }

@@ -4,7 +4,8 @@
  *   mx_attention_wgmma(...)            the arguments of mx_attention_mma; `shared` is CFG::SHARED bytes
  *
  * Four warps make 64 rows; they read keys and values where the copies have put them, and have queries and weights in
- * registers.  BQ / 64 groups of four warps share the keys of a block: while one group makes weights, another multiplies.
+ * registers.  BQ / 64 groups of four warps share the keys of a block: while one group makes weights, another
+ * multiplies.
  * The product of the weights goes on during the barrier and the first product of the next keys; so a stage is filled
  * again only when that is over, which is why there are three.
  *
@@ -101,7 +102,8 @@ MX_INLINE void mx_attention_wgmma(void *shared, Q q, i64 q_row, i64 q_col, K k, 
     __syncthreads(); /* queries, keys and values have been read by all */
     f32 *const result = reinterpret_cast<f32 *>(qs) + warp * 16 * CFG::LD;
     mx_forget(item), mx_forget(block); /* where they are is computed again, not kept in registers meanwhile */
-    Rows::template put<CFG::LD>(result, item / (int)heads, item % (int)heads, (i64)block * BQ + own, tq, tk, dim_v, rows, store);
+    Rows::template put<CFG::LD>(result, item / (int)heads, item % (int)heads, (i64)block * BQ + own, tq, tk, dim_v,
+                                rows, store);
     __syncthreads(); /* before the next block's copies */
   }
 }

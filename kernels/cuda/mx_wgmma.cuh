@@ -13,8 +13,8 @@
  *   mx_wgmma_begin()      before the first of some products: what registers and shared memory hold is there for them
  *   mx_wgmma_end()        behind the last of them
  *   mx_wgmma_wait(c)      all products are made; c can be read and written
- *   mx_async_fence()      what this thread, or its asynchronous copies that have been waited for, wrote to shared memory
- *                         is there for products behind the next barrier
+ *   mx_async_fence()      what this thread, or its asynchronous copies that have been waited for, wrote to shared
+ *                         memory is there for products behind the next barrier
  *
  * From begin to wait, registers of c and a belong to the products.  The simulator multiplies at once.
  */

@@ -20,6 +20,14 @@
 #define MX_UNROLL _Pragma("unroll")
 #endif
 
+/* A loop over registers.  The simulator has them in memory and needs no copy of the body for each: there it costs
+ * nothing to run and much to compile. */
+#if defined(__CUDASIM__)
+#define MX_IN_REGISTERS
+#else
+#define MX_IN_REGISTERS _Pragma("unroll")
+#endif
+
 #define MX_INFINITY mx_f32_bits(0x7f800000u) /* NVRTC has no INFINITY */
 
 /* Second argument of __launch_bounds__ for blocks of so many threads: as many on a multiprocessor as leave a thread
