@@ -29,8 +29,8 @@
  *               +---------+              +---------+      o = o fade + P v,  after the last block o / sum
  *
  * The weights P go through shared memory, but only between the 16 threads of a row of the grid, whose warp alone waits
- * for them.  Keys and values come by asynchronous copies, STAGES - 1 blocks of them under way while one is multiplied,
- * so that there is one barrier a block of keys.  Rows of Q and K are 4 longer than a head and are read 4 elements at a
+ * for them.  Keys and values come by asynchronous copies: the values while scores are made, the next keys while results
+ * are, so that there are two barriers a block of keys and room for large ones.  Rows of Q and K are 4 longer than a head and are read 4 elements at a
  * time: 8 neighbouring lanes with 8 keys meet no bank twice.  Operands of 16 bits become float32 on their way.
  * Blocks with most keys start first.
  *
@@ -44,22 +44,22 @@
  */
 #pragma once
 
-template <int BQ_, int BK_, int D_, int DV_, int THREADS_, int STAGES_ = 2> struct mx_attention_tile {
-  static constexpr int BQ = BQ_, BK = BK_, D = D_, DV = DV_, THREADS = THREADS_, STAGES = STAGES_;
+template <int BQ_, int BK_, int D_, int DV_, int THREADS_> struct mx_attention_tile {
+  static constexpr int BQ = BQ_, BK = BK_, D = D_, DV = DV_, THREADS = THREADS_;
   static constexpr int TM = BQ / (THREADS / 16), TN = BK / 16, TV = DV / 16; /* queries, keys, columns of a thread */
   static constexpr int VM = TM < 4 ? TM : 4, VN = TV < 4 ? TV : 4;           /* read at once */
-  static constexpr int LD = D + 4, LP = BQ + 4, STAGE = BK * (LD + DV);
-  static constexpr int SHARED = 4 * (BQ * LD + STAGES * STAGE + BK * LP);
+  static constexpr int LD = D + 4, LP = BQ + 4;
+  static constexpr int SHARED = 4 * (BQ * LD + BK * LP + BK * (LD + DV));
   static constexpr int BLOCKS = mx_blocks(THREADS, TM * TN + TM * TV < 48 ? 168 : 255);
   static_assert(BQ == TM * (THREADS / 16) && BK == 16 * TN && DV == 16 * TV && D % 4 == 0, "threads fill the tile");
-  static_assert(TM % VM == 0 && VM != 3 && TV % VN == 0 && VN != 3 && STAGES >= 1, "whole strips, two stages");
+  static_assert(TM % VM == 0 && VM != 3 && TV % VN == 0 && VN != 3, "whole strips");
   static_assert(4 * BQ * DV <= SHARED, "the result has to fit where the panels were");
 };
 /* By the size of a head.  Most need dynamic shared memory. */
 typedef mx_attention_tile<64, 64, 16, 16, 128> mx_attention_16;
 typedef mx_attention_tile<64, 64, 32, 32, 128> mx_attention_32;
-typedef mx_attention_tile<64, 64, 64, 64, 128> mx_attention_64;
-typedef mx_attention_tile<64, 32, 128, 128, 128> mx_attention_128;
+typedef mx_attention_tile<128, 128, 64, 64, 256> mx_attention_64;
+typedef mx_attention_tile<128, 64, 128, 128, 256> mx_attention_128;
 typedef mx_attention_tile<32, 32, 256, 256, 128> mx_attention_256;
 /* For up to 16 queries, or so few heads that blocks of 64 queries would leave multiprocessors idle. */
 typedef mx_attention_tile<16, 32, 32, 32, 64> mx_attention_32_short;
@@ -129,12 +129,12 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
                             i64 v_col, i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, SCORE score, LAST last,
                             STORE store) {
   constexpr int BQ = CFG::BQ, BK = CFG::BK, TM = CFG::TM, TN = CFG::TN, TV = CFG::TV, VM = CFG::VM, VN = CFG::VN;
-  constexpr int LD = CFG::LD, LP = CFG::LP, DV = CFG::DV, AHEAD = CFG::STAGES - 1;
-  constexpr bool SINGLE = CFG::STAGES == 1;
+  constexpr int LD = CFG::LD, LP = CFG::LP, DV = CFG::DV;
   typedef mx_tokens<T, BQ, CFG::D, LD, CFG::THREADS> Queries;
   typedef mx_tokens<T, BK, CFG::D, LD, CFG::THREADS> Keys;
   typedef mx_tokens<T, BK, DV, DV, CFG::THREADS> Values;
-  f32 *const qs = reinterpret_cast<f32 *>(shared), *const ps = qs + BQ * LD, *const ring = ps + BK * LP;
+  f32 *const qs = reinterpret_cast<f32 *>(shared), *const ps = qs + BQ * LD;
+  f32 *const ks = ps + BK * LP, *const vs = ks + BK * LD;
   const int x = (int)threadIdx.x % 16, y = (int)threadIdx.x / 16 * TM; /* column of the grid, first place in P */
   /* Its queries are every other one of its warp's, so that the two rows of the grid in a warp read different banks. */
   const int first = (int)threadIdx.x / 32 * 2 * TM + (int)threadIdx.x / 16 % 2;
@@ -145,18 +145,6 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
     const i64 limit = last(b, h, mx_least(q0 + BQ, tq) - 1), seen = limit < 0 ? 0 : mx_least(limit, tk);
     const Keys keys(k(b, h), k_row, k_col, dim);
     const Values values(v(b, h), v_row, v_col, dim_v);
-    i64 fetched = 0;
-    int next = 0, now = 0; /* the stages that are filled and multiplied next */
-    const auto fetch = [&]() {
-      if (fetched < seen) {
-        f32 *const stage = ring + next * CFG::STAGE;
-        keys.copy(stage, fetched, seen);
-        values.copy(stage + BK * LD, fetched, seen);
-      }
-      mx_cp_async_commit(); /* a group for every step, empty or not: waiting counts groups */
-      fetched += BK;
-      next = next + 1 == CFG::STAGES ? 0 : next + 1;
-    };
     f32 top[TM], sum[TM];
     mx_strip<VN> o[TM][TV / VN];
     MX_IN_REGISTERS
@@ -166,20 +154,13 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
       for (int j = 0; j < TV; j++) o[i][j / VN].set(j % VN, 0.0f);
     }
     if (seen > 0) Queries(q(b, h), q_row, q_col, dim).copy(qs, q0, tq);
-    if (SINGLE && seen > 0) keys.copy(ring, 0, seen);
-    MX_IN_REGISTERS
-    for (int step = 0; step < AHEAD; step++) fetch();
-    if (SINGLE) mx_cp_async_commit();
+    if (seen > 0) keys.copy(ks, 0, seen);
+    mx_cp_async_commit();
     for (i64 j0 = 0; j0 < seen; j0 += BK) {
-      mx_cp_async_wait<SINGLE ? 0 : AHEAD - 1>();
-      __syncthreads(); /* these keys are there for all, and the last ones have been read by all */
-      if (SINGLE) {
-        values.copy(ring + BK * LD, j0, seen);
-        mx_cp_async_commit();
-      } else
-        fetch();
-      const f32 *const ks = ring + now * CFG::STAGE, *const vs = ks + BK * LD;
-      now = now + 1 == CFG::STAGES ? 0 : now + 1;
+      mx_cp_async_wait<0>();
+      __syncthreads(); /* these keys are there for all, and the last values have been read by all */
+      values.copy(vs, j0, seen);
+      mx_cp_async_commit();
 
       f32 s[TM][TN];
       MX_IN_REGISTERS
@@ -203,13 +184,10 @@ MX_INLINE void mx_attention(void *shared, Q q, i64 q_row, i64 q_col, K k, i64 k_
         }
       }
 
-      if (SINGLE) {
-        mx_cp_async_wait<0>();
-        __syncthreads(); /* these values are there for all, and the keys have been read by all */
-        if (j0 + BK < seen) keys.copy(ring, j0 + BK, seen);
-        mx_cp_async_commit();
-      } else
-        __syncwarp(); /* the weights before have been read */
+      mx_cp_async_wait<0>();
+      __syncthreads(); /* these values are there for all, and the keys have been read by all */
+      if (j0 + BK < seen) keys.copy(ks, j0 + BK, seen);
+      mx_cp_async_commit();
       MX_IN_REGISTERS
       for (int i = 0; i < TM; i++) {
         f32 high = -MX_INFINITY;

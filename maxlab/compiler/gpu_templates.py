@@ -120,8 +120,7 @@ class AttentionTemplate:
     """A template of attention and its configuration.
 
     Attributes:
-        function: ``mx_attention``, ``mx_attention_mma``, ``mx_attention_wgmma`` or
-            ``mx_attention_decode``.
+        function: ``mx_attention``, ``mx_attention_mma`` or ``mx_attention_decode``.
         config: The type that has its sizes; ``config::SHARED`` bytes are needed.
         threads: Of a block.
         shared: Bytes of shared memory of a block, dynamic.
@@ -139,24 +138,16 @@ class AttentionTemplate:
     @property
     def headers(self) -> tuple[str, ...]:
         """The files that a kernel is read behind."""
-        if not self.on_tensor_cores:
-            return (*BASE, "attention.cuh")
-        hopper = ("mx_wgmma.cuh", "attention_wgmma.cuh") if self.for_hopper else ()
-        return (*BASE, "attention_mma.cuh", *hopper)
+        return (*BASE, "attention_mma.cuh" if self.on_tensor_cores else "attention.cuh")
 
     @property
     def on_tensor_cores(self) -> bool:
         """Whether it multiplies there, in 16 bits."""
-        return self.function == "mx_attention_mma" or self.for_hopper
-
-    @property
-    def for_hopper(self) -> bool:
-        """Whether only Hopper has its instructions."""
-        return self.function == "mx_attention_wgmma"
+        return self.function == "mx_attention_mma"
 
 
 def _attention(name: str, queries: int, keys: int, head: int, threads: int) -> AttentionTemplate:
-    panels = queries * (head + 4) + 2 * keys * (2 * head + 4) + keys * (queries + 4)
+    panels = queries * (head + 4) + keys * (2 * head + 4) + keys * (queries + 4)
     return AttentionTemplate("mx_attention", name, threads, 4 * panels, queries, head)
 
 
@@ -170,13 +161,6 @@ def _mma_attention(
     return AttentionTemplate("mx_attention_mma", name, threads, shared, queries, head)
 
 
-def _wgmma_attention(
-    name: str, queries: int, keys: int, head: int, stages: int
-) -> AttentionTemplate:
-    panels = max(2 * head * (queries + 2 * stages * keys), 4 * queries * (head + 8))
-    return AttentionTemplate("mx_attention_wgmma", name, 2 * queries, 1024 + panels, queries, head)
-
-
 def _decode(head: int, threads: int) -> AttentionTemplate:
     warps = threads // 32
     at_once = 32 // min(head // 4, 32)
@@ -187,8 +171,8 @@ def _decode(head: int, threads: int) -> AttentionTemplate:
 ATTENTION = (
     _attention("mx_attention_16", 64, 64, 16, 128),
     _attention("mx_attention_32", 64, 64, 32, 128),
-    _attention("mx_attention_64", 64, 64, 64, 128),
-    _attention("mx_attention_128", 64, 32, 128, 128),
+    _attention("mx_attention_64", 128, 128, 64, 256),
+    _attention("mx_attention_128", 128, 64, 128, 256),
     _attention("mx_attention_256", 32, 32, 256, 128),
     _attention("mx_attention_32_short", 16, 32, 32, 64),
     _attention("mx_attention_64_short", 16, 32, 64, 64),
@@ -203,16 +187,12 @@ ATTENTION = (
     _mma_attention("mx_mma_attention_32_short", 16, 64, 32, 32),
     _mma_attention("mx_mma_attention_64_short", 16, 64, 64, 32),
     _mma_attention("mx_mma_attention_128_short", 16, 32, 128, 32),
-    _wgmma_attention("mx_wgmma_attention_64", 128, 128, 64, 3),
-    _wgmma_attention("mx_wgmma_attention_128", 128, 128, 128, 3),
     _decode(32, 256),
     _decode(64, 256),
     _decode(128, 256),
     _decode(256, 256),
 )
 MAX_HEAD = 256
-HOPPER = "sm_90"
-"""The one architecture that has wgmma."""
 PART_KEYS = 256
 """The fewest keys that a block takes of a query that several blocks share: a round of its warps."""
 
@@ -227,7 +207,7 @@ def attention_templates(
     """
     functions = ["mx_attention", "mx_attention_decode"]
     if dtype is not DType.float32 and accuracy != "exact":
-        functions = ["mx_attention_mma", "mx_attention_wgmma", "mx_attention_decode"]
+        functions = ["mx_attention_mma", "mx_attention_decode"]
     found: list[AttentionTemplate] = []
     for function in functions:
         size = min(
@@ -268,10 +248,7 @@ def choose_attention(
 
     if queries <= 4:
         return next(n for n, t in enumerate(order) if t.queries == 1)
-    fitting = [t for t in order if t.queries > 1]
-    if properties.architecture != HOPPER:
-        fitting = [t for t in fitting if not t.for_hopper]
-    tiled = sorted(fitting, key=lambda t: (-t.queries, t.head, not t.for_hopper))
+    tiled = sorted((t for t in order if t.queries > 1), key=lambda t: -t.queries)
     if queries <= 16:
         return order.index(tiled[-1])
     # On tensor cores a warp makes 16 rows in all of them: blocks of one warp win nothing.

@@ -20,7 +20,6 @@ from tests.cuda.launched import launch_as
 from tests.cuda.placing import GPU, load_on, on_gpu, run_on
 
 H200 = Properties("test", "sm_90", 132, 227 << 10, False)
-A100 = Properties("test", "sm_80", 108, 163 << 10, False)
 
 
 def take(model: Model, kind: str, variant: int) -> None:
@@ -301,16 +300,15 @@ def test_heads_too_large_for_a_template_are_composed(gpu: Accelerator) -> None:
 def test_the_choice_of_attention_follows_the_sizes() -> None:
     templates = gpu_templates.attention_templates(64)
 
-    def chosen(heads: int, queries: int, device: Properties = H200) -> str:
-        return templates[choose_attention(templates, (heads, queries), device)].config
+    def chosen(heads: int, queries: int) -> str:
+        return templates[choose_attention(templates, (heads, queries), H200)].config
 
     assert chosen(32, 2048) == "mx_attention_64"
     assert chosen(12, 128) == "mx_attention_64_short"
     assert chosen(32, 1) == "mx_decode_64"
     assert chosen(1024, 16) == "mx_attention_64_short"
     templates = gpu_templates.attention_templates(64, DType.bfloat16)
-    assert chosen(32, 2048) == "mx_wgmma_attention_64"
-    assert chosen(32, 2048, A100) == "mx_mma_attention_64"
+    assert chosen(32, 2048) == "mx_mma_attention_64"
     assert chosen(12, 128) == "mx_mma_attention_64_few"
     assert chosen(1024, 16) == "mx_mma_attention_64_short"
     assert chosen(32, 1) == "mx_decode_64"
