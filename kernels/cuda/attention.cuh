@@ -61,6 +61,9 @@ typedef mx_attention_tile<64, 64, 32, 32, 128> mx_attention_32;
 typedef mx_attention_tile<128, 128, 64, 64, 256> mx_attention_64;
 typedef mx_attention_tile<128, 64, 128, 128, 256> mx_attention_128;
 typedef mx_attention_tile<32, 32, 256, 256, 128> mx_attention_256;
+/* For fewer heads, and for multiprocessors with less shared memory. */
+typedef mx_attention_tile<64, 64, 64, 64, 128> mx_attention_64_few;
+typedef mx_attention_tile<64, 32, 128, 128, 128> mx_attention_128_few;
 /* For up to 16 queries, or so few heads that blocks of 64 queries would leave multiprocessors idle. */
 typedef mx_attention_tile<16, 32, 32, 32, 64> mx_attention_32_short;
 typedef mx_attention_tile<16, 32, 64, 64, 64> mx_attention_64_short;

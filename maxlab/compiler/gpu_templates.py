@@ -174,6 +174,8 @@ ATTENTION = (
     _attention("mx_attention_64", 128, 128, 64, 256),
     _attention("mx_attention_128", 128, 64, 128, 256),
     _attention("mx_attention_256", 32, 32, 256, 128),
+    _attention("mx_attention_64_few", 64, 64, 64, 128),
+    _attention("mx_attention_128_few", 64, 32, 128, 128),
     _attention("mx_attention_32_short", 16, 32, 32, 64),
     _attention("mx_attention_64_short", 16, 32, 64, 64),
     _attention("mx_attention_128_short", 16, 32, 128, 64),
@@ -249,6 +251,7 @@ def choose_attention(
     if queries <= 4:
         return next(n for n, t in enumerate(order) if t.queries == 1)
     tiled = sorted((t for t in order if t.queries > 1), key=lambda t: -t.queries)
+    tiled = [t for t in tiled if t.shared <= properties.shared_bytes] or tiled[-1:]
     if queries <= 16:
         return order.index(tiled[-1])
     # On tensor cores a warp makes 16 rows in all of them: blocks of one warp win nothing.

@@ -20,6 +20,7 @@ from tests.cuda.launched import launch_as
 from tests.cuda.placing import GPU, load_on, on_gpu, run_on
 
 H200 = Properties("test", "sm_90", 132, 227 << 10, False)
+RTX = Properties("test", "sm_89", 128, 99 << 10, False)
 
 
 def take(model: Model, kind: str, variant: int) -> None:
@@ -300,10 +301,12 @@ def test_heads_too_large_for_a_template_are_composed(gpu: Accelerator) -> None:
 def test_the_choice_of_attention_follows_the_sizes() -> None:
     templates = gpu_templates.attention_templates(64)
 
-    def chosen(heads: int, queries: int) -> str:
-        return templates[choose_attention(templates, (heads, queries), H200)].config
+    def chosen(heads: int, queries: int, device: Properties = H200) -> str:
+        return templates[choose_attention(templates, (heads, queries), device)].config
 
     assert chosen(32, 2048) == "mx_attention_64"
+    assert chosen(32, 2048, RTX) == "mx_attention_64_few"
+    assert chosen(70, 128) == "mx_attention_64_few"
     assert chosen(12, 128) == "mx_attention_64_short"
     assert chosen(32, 1) == "mx_decode_64"
     assert chosen(1024, 16) == "mx_attention_64_short"
