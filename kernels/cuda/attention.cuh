@@ -30,9 +30,9 @@
  *
  * The weights P go through shared memory, but only between the 16 threads of a row of the grid, whose warp alone waits
  * for them.  Keys and values come by asynchronous copies: the values while scores are made, the next keys while results
- * are, so that there are two barriers a block of keys and room for large ones.  Rows of Q and K are 4 longer than a head
- * and are read 4 elements at a time: 8 neighbouring lanes with 8 keys meet no bank twice.  Operands of 16 bits become
- * float32 on their way.  Blocks with most keys start first.
+ * are, so that there are two barriers a block of keys and room for large ones.  Rows of Q and K are 4 longer than a
+ * head and are read 4 elements at a time: 8 neighbouring lanes with 8 keys meet no bank twice.  Operands of 16 bits
+ * become float32 on their way.  Blocks with most keys start first.
  *
  * Infinities, as in kernels/c/attention.c.  A row whose scores so far are all -inf counts its maximum as 0 until a
  * finite score appears; if none does, 0/0 gives the NaN that the plain softmax gives.  NaN and +inf scores make their
