@@ -131,10 +131,10 @@ def test_attention_takes_the_template_for_its_queries() -> None:
     assert one.grid == (8, 8, 1)  # 256 keys a block, where more blocks have nothing to do
     assert one.own == 8 * (8 + 8 * 4 * (2 + 64))
     few = device_launch(Heads(c(200), ONE, c(100_000), templates), {}, H200)
-    assert few.grid == (200, 2, 1)
+    assert few.grid == (200, 3, 1)
     alone = device_launch(Heads(c(8), ONE, c(500), templates), {}, H200)
     assert (alone.grid, alone.own) == ((8, 1, 1), 0)
-    assert templates[many.variant].queries == 64
+    assert templates[many.variant].queries == 128
     assert many.items == 80_000
 
 
