@@ -15,6 +15,10 @@
  *   mx_ldmatrix_x4(r, row), .._x4_trans   four 8x8 tiles of 16-bit values from shared memory into that layout: lane
  *                                         8 i + j names row j (16 bytes, aligned) of tile i; r[i] is the lane's part of
  *                                         tile i: row g, columns 2t 2t+1 (trans: rows 2t 2t+1, column g)
+ *   mx_pair_bf16(low, high), mx_pair_f16  two floats rounded to 16 bits, the first in the lower half
+ *   mx_half_value(bits)                   the float that a float16 is
+ *   mx_exp2(x)                            2^x within 2 ulp; subnormal results and arguments may be 0
+ *   mx_forget(x)                          the compiler takes x for unknown: what was computed of it is computed again
  *   mx_cp_async<BYTES>(shared, global)    starts copying 4, 8 or 16 bytes, aligned to their size; with a third argument
  *                                         only that many are read and the rest become 0
  *   mx_cp_async_commit()                  makes one group of the copies started since the last one
@@ -48,6 +52,15 @@ MX_INLINE void mx_mma_m16n8k16_bf16(float *c, const u32 *a, const u32 *b) { cs_m
 MX_INLINE void mx_mma_m16n8k16_f16(float *c, const u32 *a, const u32 *b) { cs_mma_m16n8k16(CS_F16, c, a, b); }
 MX_INLINE void mx_ldmatrix_x4(u32 *r, const void *row) { cs_ldmatrix(r, row, 0); }
 MX_INLINE void mx_ldmatrix_x4_trans(u32 *r, const void *row) { cs_ldmatrix(r, row, 1); }
+MX_INLINE u32 mx_pair_bf16(f32 low, f32 high) {
+  return cs_bfloat16_bits(low) | (u32)cs_bfloat16_bits(high) << 16;
+}
+MX_INLINE u32 mx_pair_f16(f32 low, f32 high) {
+  return cs_half_bits(low) | (u32)cs_half_bits(high) << 16;
+}
+MX_INLINE f32 mx_half_value(u16 bits) { return cs_half_value(bits); }
+MX_INLINE f32 mx_exp2(f32 x) { return exp2f(x); }
+MX_INLINE void mx_forget(int &) {}
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");
   cs_copy_async(shared, global, BYTES, valid);
@@ -93,6 +106,35 @@ MX_INLINE void mx_ldmatrix_x4_trans(u32 *r, const void *row) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"((u32)__cvta_generic_to_shared(row))
                : "memory");
+}
+MX_INLINE u32 mx_pair_bf16(f32 low, f32 high) {
+  u32 pair = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+#else
+  __trap();
+#endif
+  return pair;
+}
+MX_INLINE u32 mx_pair_f16(f32 low, f32 high) {
+  u32 pair = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+#else
+  __trap();
+#endif
+  return pair;
+}
+MX_INLINE f32 mx_half_value(u16 bits) {
+  f32 value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+MX_INLINE void mx_forget(int &x) { asm volatile("" : "+r"(x)); }
+MX_INLINE f32 mx_exp2(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");

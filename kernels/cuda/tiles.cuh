@@ -20,6 +20,14 @@
 #define MX_UNROLL _Pragma("unroll")
 #endif
 
+/* A loop over registers.  The simulator has them in memory and needs no copy of the body for each: there it costs
+ * nothing to run and much to compile. */
+#if defined(__CUDASIM__)
+#define MX_IN_REGISTERS
+#else
+#define MX_IN_REGISTERS _Pragma("unroll")
+#endif
+
 #define MX_INFINITY mx_f32_bits(0x7f800000u) /* NVRTC has no INFINITY */
 
 /* Second argument of __launch_bounds__ for blocks of so many threads: as many on a multiprocessor as leave a thread
@@ -46,7 +54,7 @@ template <> struct mx_element<mx_bf16> {
 template <> struct mx_element<mx_f16> {
   typedef u16 stored;
   typedef ushort4 quad;
-  MX_INLINE f32 value(u16 x) { return mx_f16_to_f32(x); }
+  MX_INLINE f32 value(u16 x) { return mx_half_value(x); }
 };
 template <class T> using mx_stored = typename mx_element<T>::stored;
 
@@ -107,8 +115,7 @@ template <class T, int OUTER, int DEPTH, int THREADS> struct mx_panel {
   static constexpr int GROUPS = OUTER * DEPTH / 4, EACH = (GROUPS + THREADS - 1) / THREADS;
   static constexpr int LD = OUTER + 4; /* 16-byte rows; a column of the panel spreads over the banks */
   static constexpr int FLOATS = LD * DEPTH;
-  static constexpr int FEW = EACH < 4 ? EACH : 4; /* groups that `copy` holds in registers */
-  static constexpr bool WHOLE = GROUPS % (THREADS * FEW) == 0;
+  static constexpr bool WHOLE = GROUPS % THREADS == 0;
 
   const mx_stored<T> *from;
   i64 outer_stride, depth_stride;
@@ -162,21 +169,6 @@ template <class T, int OUTER, int DEPTH, int THREADS> struct mx_panel {
   __device__ __forceinline__ void put(f32 *shared, const f32 (&v)[EACH][4]) const {
     MX_UNROLL
     for (int i = 0; i < EACH; i++) write(shared, (int)threadIdx.x + i * THREADS, v[i]);
-  }
-  /* Both at once, for whoever has nothing to do in between: a few groups at a time, to need few registers. */
-  __device__ __forceinline__ void copy(f32 *shared, i64 at, i64 left) const {
-    const int depths = (int)mx_least(left, DEPTH);
-#if defined(__CUDACC__)
-#pragma unroll 1
-#endif
-    for (int first = 0; first < EACH; first += FEW) {
-      const int group = (int)threadIdx.x + first * THREADS;
-      f32 v[FEW][4];
-      MX_UNROLL
-      for (int i = 0; i < FEW; i++) read(v[i], group + i * THREADS, at, depths);
-      MX_UNROLL
-      for (int i = 0; i < FEW; i++) write(shared, group + i * THREADS, v[i]);
-    }
   }
 };
 
@@ -258,15 +250,6 @@ template <int BM, int BN, int TM, int TN> struct mx_registers {
       for (int j = 0; j < TN; j++) set(i, j, 0.0f);
     }
   }
-  /* Multiplies each row by its factor. */
-  __device__ __forceinline__ void scale(const f32 *factor) {
-    MX_UNROLL
-    for (int i = 0; i < TM; i++) {
-      const f32 f = factor[y + row(i)];
-      MX_UNROLL
-      for (int j = 0; j < TN; j++) set(i, j, get(i, j) * f);
-    }
-  }
   /* Writes part number `part` of PARTS of the tile, BM / PARTS of its rows, to p, BN elements a row. */
   template <int PARTS> __device__ __forceinline__ void put(f32 *p, int part) const {
     static_assert(TM / VM % PARTS == 0, "parts are whole strips");
@@ -277,22 +260,6 @@ template <int BM, int BN, int TM, int TN> struct mx_registers {
         MX_UNROLL
         for (int j = 0; j < TN / VN; j++) c[i][j].store(p + row(i) * BN + j * SN);
       }
-  }
-  /* Writes the tile with its rows contiguous: element (r, c) to p[c * ld + r]. */
-  __device__ __forceinline__ void put_transposed(f32 *p, int ld) const {
-    MX_UNROLL
-    for (int j = 0; j < TN; j++) {
-      MX_UNROLL
-      for (int i = 0; i < TM; i += VM) {
-        f32 *to = p + (x + column(j)) * ld + y + row(i);
-        if constexpr (VM == 4)
-          *reinterpret_cast<float4 *>(to) = make_float4(get(i, j), get(i + 1, j), get(i + 2, j), get(i + 3, j));
-        else if constexpr (VM == 2)
-          *reinterpret_cast<float2 *>(to) = make_float2(get(i, j), get(i + 1, j));
-        else
-          *to = get(i, j);
-      }
-    }
   }
   /* c += a b: `depth` rows of two panels whose rows are lda and ldb apart.  Each element is one chain of fused
    * multiply-adds in ascending order. */

@@ -188,11 +188,13 @@ class Heads:
     Attributes:
         heads: In all batches.
         queries: Of each.
+        keys: Of each.
         templates: Those to choose from.
     """
 
     heads: Poly
     queries: Poly
+    keys: Poly
     templates: tuple[AttentionTemplate, ...]
 
 

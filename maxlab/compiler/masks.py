@@ -37,17 +37,26 @@ def _keys_of(score: Expr) -> Poly | None:
     if score.kind != "op" or score.data != "where":
         return None
     condition, chosen, other = score.args
-    if _is_minus_infinity(other):
+    if is_minus_infinity(other):
         return _bound(condition, True)
-    if _is_minus_infinity(chosen):
+    if is_minus_infinity(chosen):
         return _bound(condition, False)
     return None
 
 
-def _is_minus_infinity(node: Expr) -> bool:
+def is_minus_infinity(node: Expr) -> bool:
+    """Whether ``node`` is the constant."""
     while node.kind == "cast":
         node = node.args[0]
     return node.kind == "const" and node.data == -math.inf
+
+
+def shown(condition: Expr, holds: bool) -> bool:
+    """Whether ``condition`` is ``holds`` for all keys below the bound that it is."""
+    while condition.kind == "op" and condition.data == "logical_not":
+        condition, holds = condition.args[0], not holds
+    is_comparison = condition.kind == "op" and condition.data in ("greater", "greater_equal")
+    return is_comparison and _bound(condition, holds) is not None
 
 
 def _bound(condition: Expr, holds: bool) -> Poly | None:

@@ -174,7 +174,7 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "Heads": (
         "blocks of the GPU take queries, by the template that fits the sizes best",
-        {"heads": "in all batches", "queries": "of each head"},
+        {"heads": "in all batches", "queries": "of each head", "keys": "of each head"},
     ),
 }
 """The meaning of the formulas of launches, and of their arguments."""

@@ -174,13 +174,14 @@ class GpuSteps:
         made = Lowering(schedule, group).score(parts.logits, scores, parts.maps)
         values = list(made.values)
         call, bases = attention_of(schedule, parts, len(values), free=True)
-        batch, heads, queries, _, *head_sizes = call.sizes
-        templates = attention_templates(max(p.evaluate({}) for p in head_sizes))
+        batch, heads, queries, keys, *head_sizes = call.sizes
+        head = max(p.evaluate({}) for p in head_sizes)
+        templates = attention_templates(head, dtype, schedule.options.accuracy)
         ((store,),) = (made.kernel.passes[0].stores,)
         bound = visible_keys(store.value, made.kernel.rows[-1].name)
         node = parts.scores.origins[0]
 
-        launch = Heads(batch * heads, queries, tuple(templates))
+        launch = Heads(batch * heads, queries, keys, tuple(templates))
         texts = [AttentionText(t, call, dtype, made.kernel, bound, node) for t in templates]
         kernels = GpuKernels(texts, launch)
         sink.add(

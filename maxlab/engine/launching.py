@@ -12,7 +12,12 @@ from functools import singledispatch
 from typing import Any
 
 from maxlab.compiler.conventions import BLOCK, HALVES, THREADS, row_bytes, split_bytes
-from maxlab.compiler.gpu_templates import choose_attention, choose_product
+from maxlab.compiler.gpu_templates import (
+    choose_attention,
+    choose_product,
+    decode_parts,
+    parts_bytes,
+)
 from maxlab.compiler.launches import (
     Attention,
     BatchedGemm,
@@ -279,7 +284,12 @@ def _(formula: Heads, env: Env, properties: Properties) -> GpuLaunch:
     number = choose_attention(formula.templates, (heads, queries), properties)
     chosen = formula.templates[number]
     grid = grid_of(heads * -(-queries // chosen.queries), properties)
-    return GpuLaunch(number, grid, (chosen.threads, 1, 1), chosen.shared, 0, heads * queries)
+    items, own = heads * queries, 0
+    if chosen.function == "mx_attention_decode":
+        parts = decode_parts(items, formula.keys.evaluate(env), properties)
+        grid = (grid[0], parts, 1)
+        own = parts_bytes(chosen, items, parts)
+    return GpuLaunch(number, grid, (chosen.threads, 1, 1), chosen.shared, 0, items, own)
 
 
 def library_call(formula: LibraryProduct, env: Env) -> LibraryCall | None:

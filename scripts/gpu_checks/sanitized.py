@@ -8,6 +8,7 @@ that is wrong: a tool that does not see it is not looking.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -103,8 +104,9 @@ def checks() -> Iterator[tuple[str, Check]]:
             title = f"{template.config} {dtype.name}"
             yield title, partial(product, dtype, (m, 50, 71), number)
     for sizes in ((1, 2, 3, 32), (1, 2, 16, 64), (2, 2, 70, 32), (1, 1, 70, 128)):
-        for causal in (False, True):
-            yield f"attention {sizes} {causal=}", partial(attention, sizes, causal)
+        for dtype, causal in itertools.product((F32, BF16), (False, True)):
+            title = f"attention {dtype.name} {sizes} {causal=}"
+            yield title, partial(attention, dtype, sizes, causal)
     yield "an index and a copy", moved
     yield "MiniLM, one layer", model
 
@@ -157,15 +159,17 @@ def product(dtype: DType, shape: tuple[int, int, int], number: int, device: Acce
     data.check(to_host(got), a.astype(np.float64) @ b.astype(np.float64), dtype, "product")
 
 
-def attention(shape: tuple[int, int, int, int], causal: bool, device: Accelerator) -> None:
-    """One template of attention: decode, short or full."""
-    q, k, v = (data.normal(n, shape, F32) for n in range(3))
-    model = load(device, attention_graph(F32, shape, causal))
+def attention(
+    dtype: DType, shape: tuple[int, int, int, int], causal: bool, device: Accelerator
+) -> None:
+    """One template of attention: decode, short or full, in float32 or on tensor cores."""
+    q, k, v = (data.normal(n, shape, dtype) for n in range(3))
+    model = load(device, attention_graph(dtype, shape, causal))
     (got,) = model(*(up(device, x) for x in (q, k, v)))
     scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * shape[-1] ** -0.5
     if causal:
         scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
-    data.check(to_host(got), _softmax(scores) @ v.astype(np.float64), F32, "attention")
+    data.check(to_host(got), _softmax(scores) @ v.astype(np.float64), dtype, "attention")
 
 
 def moved(device: Accelerator) -> None:

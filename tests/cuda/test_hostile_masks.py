@@ -61,10 +61,12 @@ SIZES = [(70, 70), (3, 90)]
 """Queries and keys: several blocks of both, and a warp for each query."""
 
 
-def attention(mask: str, queries: int, keys: int, fill: float) -> Graph:
+def attention(
+    mask: str, queries: int, keys: int, fill: float, kind: DType = DType.float32
+) -> Graph:
     """softmax(where(mask, q k^T / 4, fill)) v."""
     dtype, condition, holds, _ = MASKS[mask]
-    types = [TensorType(DType.float32, [1, HEADS, n, DIM], GPU) for n in (queries, keys, keys)]
+    types = [TensorType(kind, [1, HEADS, n, DIM], GPU) for n in (queries, keys, keys)]
     with Graph("masked", input_types=types) as graph:
         q, k, v = (value.tensor for value in graph.inputs)
         scores = ops.matmul(q, ops.transpose(k, 2, 3)) * 0.25
@@ -72,17 +74,17 @@ def attention(mask: str, queries: int, keys: int, fill: float) -> Graph:
         rows = ops.unsqueeze(ops.range(0, queries, dtype=wide, device=GPU), 1)
         columns = ops.unsqueeze(ops.range(0, keys, dtype=wide, device=GPU), 0)
         seen = condition(rows, columns)
-        hidden = ops.constant(fill, DType.float32, GPU)
+        hidden = ops.constant(fill, kind, GPU)
         chosen = (scores, hidden) if holds else (hidden, scores)
         graph.output(ops.matmul(ops.softmax(ops.where(seen, *chosen)), v))
     return graph
 
 
-def arrays(queries: int, keys: int) -> list[Array]:
+def arrays(queries: int, keys: int, kind: DType = DType.float32) -> list[Array]:
     """q, k and v."""
     rng = np.random.default_rng(queries)
     return [
-        rng.standard_normal((1, HEADS, n, DIM)).astype(np.float32) for n in (queries, keys, keys)
+        rng.standard_normal((1, HEADS, n, DIM)).astype(kind.ml_numpy) for n in (queries, keys, keys)
     ]
 
 
@@ -118,6 +120,37 @@ def test_masks(mask: str, fill: float, gpu: Accelerator, warm: None) -> None:
         with np.errstate(all="ignore"):
             (want,) = interpret(function, given)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5, err_msg=f"{queries} {keys}")
+
+
+HALF_CASES = [(mask, fill) for mask, fill in CASES if MASKS[mask][0] is I32]
+HALF_SIZES = 260, 200
+"""Two whole blocks of queries, whose first keys a causal mask shows to all of the second one."""
+
+
+@pytest.fixture(scope="module")
+def warm_halves(gpu: Accelerator) -> None:
+    """All kernels for halves compiled at once."""
+    functions = [
+        attention(mask, *HALF_SIZES, fill, DType.bfloat16).function for mask, fill in HALF_CASES
+    ]
+    load_together(gpu, functions)
+
+
+@pytest.mark.parametrize(("mask", "fill"), HALF_CASES)
+def test_masks_of_halves(mask: str, fill: float, gpu: Accelerator, warm_halves: None) -> None:
+    """Tensor cores leave out the mask where its bound says that it shows all."""
+    function = attention(mask, *HALF_SIZES, fill, DType.bfloat16).function
+    model = load_on(gpu, function)
+    (step,) = model.plan.steps
+    assert step.gpu is not None
+    assert "mx_attention_mma" in step.gpu.printed().text
+    given = arrays(*HALF_SIZES, DType.bfloat16)
+    (got,) = run_on(gpu, model, given)
+    single = attention(mask, *HALF_SIZES, fill).function
+    with np.errstate(all="ignore"):
+        (want,) = interpret(single, [array.astype(np.float32) for array in given])
+    # Weights and results are rounded to 8 bits; values are below 5.
+    np.testing.assert_allclose(got.astype(np.float32), want, rtol=2**-8, atol=0.02)
 
 
 def test_the_cpu_agrees() -> None:

@@ -7,17 +7,20 @@ import pytest
 
 from maxlab.compiler import gpu_templates
 from maxlab.compiler.gpu_templates import ATTENTION, choose_attention, choose_product
+from maxlab.compiler.options import Options
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
-from maxlab.engine import Model
+from maxlab.engine import InferenceSession, Model
 from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, ops
+from maxlab.toolchain.flags import Accuracy
 from tests.compiler.interpret import Array, Builder, host, interpret, same
 from tests.cuda.launched import launch_as
 from tests.cuda.placing import GPU, load_on, on_gpu, run_on
 
 H200 = Properties("test", "sm_90", 132, 227 << 10, False)
+RTX = Properties("test", "sm_89", 128, 99 << 10, False)
 
 
 def take(model: Model, kind: str, variant: int) -> None:
@@ -134,7 +137,7 @@ def attention(
     if causal:
         rows, keys = (ops.range(0, x.shape[-2], dtype=DType.int32, device=x.device) for x in (q, k))
         rows, keys = ops.unsqueeze(rows, -1) + offset, ops.unsqueeze(keys, 0)
-        hidden = ops.constant(-np.inf, DType.float32, q.device)
+        hidden = ops.constant(-np.inf, q.dtype, q.device)
         if causal == "keys <= rows":
             scores = ops.where(rows >= keys, scores, hidden)
         elif causal == "keys > rows":
@@ -155,38 +158,91 @@ def reference(q: Array, k: Array, v: Array, seen: Array | None) -> Array:
 
 
 def attention_model(
-    gpu: Accelerator, dim: int, heads: tuple[int, int] = (2, 3), **options: object
+    gpu: Accelerator,
+    dim: int,
+    heads: tuple[int, int] = (2, 3),
+    dtype: DType = DType.float32,
+    accuracy: Accuracy = "default",
+    **options: object,
 ) -> Model:
     """A model of attention alone, its numbers of queries and keys symbolic."""
-    types = [
-        TensorType(DType.float32, [*heads, name, dim], DeviceRef.GPU()) for name in ("q", "k", "k")
-    ]
+    types = [TensorType(dtype, [*heads, name, dim], DeviceRef.GPU()) for name in ("q", "k", "k")]
     with Graph("attention", input_types=types) as graph:
         graph.output(attention(*(v.tensor for v in graph.inputs), **options))  # type: ignore[arg-type]
-    return load_on(gpu, graph.function)
+    session = InferenceSession(devices=[gpu])
+    return session.load(graph, options=Options(accuracy=accuracy))
 
 
 @pytest.mark.parametrize("number", range(len(ATTENTION)))
 @pytest.mark.parametrize("causal", ["", "keys <= rows", "keys > rows", "keys < rows + 1"])
 def test_every_attention_template(number: int, causal: str, gpu: Accelerator) -> None:
     template = ATTENTION[number]
+    dtype = DType.bfloat16 if template.on_tensor_cores else DType.float32
     dim = template.head - 3
-    model = attention_model(gpu, dim, (1, 2), causal=causal, offset=5)
+    model = attention_model(gpu, dim, (1, 2), dtype, causal=causal, offset=5)
     assert [s.kind for s in model.plan.steps] == ["attention"]
-    candidates = gpu_templates.attention_templates(dim)
-    variant = candidates.index(template)
+    variant = gpu_templates.attention_templates(dim, dtype).index(template)
     _take(model.plan.steps[0], variant, template.threads, template.shared)
     rng = np.random.default_rng(number)
-    q = rng.standard_normal((1, 2, 21, dim)).astype("f4")
-    k, v = (rng.standard_normal((1, 2, 70, dim)).astype("f4") for _ in range(2))
+    q = rng.standard_normal((1, 2, 21, dim)).astype(dtype.ml_numpy)
+    k, v = (rng.standard_normal((1, 2, 70, dim)).astype(dtype.ml_numpy) for _ in range(2))
     (got,) = run_on(gpu, model, [q, k, v])
     seen = np.arange(21)[:, None] + 5 >= np.arange(70) if causal else None
-    np.testing.assert_allclose(got, reference(q, k, v, seen), rtol=2e-5, atol=2e-6)
+    want = reference(q, k, v, seen)
+    if dtype is DType.float32:
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
+    else:  # weights of the softmax and results are rounded to 16 bits, the scale is one of these
+        assert np.linalg.norm(got.astype("f8") - want) <= 5e-3 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("dtype", [DType.float32, DType.bfloat16])
+def test_keys_of_few_queries_are_shared_by_blocks(dtype: DType, gpu: Accelerator) -> None:
+    """As on a device with many multiprocessors; run twice, since the blocks count themselves."""
+    model = attention_model(gpu, 64, (1, 2), dtype)
+    step = model.plan.steps[0]
+    launches: list[GpuLaunch] = []
+
+    def keep(usual: GpuLaunch) -> GpuLaunch:
+        launches.append(usual)
+        return usual
+
+    launch_as(step, keep, lambda _: H200)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((1, 2, n, 64)).astype(dtype.ml_numpy) for n in (2, 900, 900)]
+    want = reference(arrays[0], arrays[1], arrays[2], None)
+    for _ in range(2):
+        (got,) = run_on(gpu, model, arrays)
+        limit = 1e-6 if dtype is DType.float32 else 5e-3
+        assert np.linalg.norm(got.astype("f8") - want) <= limit * np.linalg.norm(want)
+    assert launches[0].grid == (4, 3, 1)
+
+
+@pytest.mark.parametrize("queries", [2, 9, 150])
+def test_exact_attention_of_halves_rounds_where_the_ops_say(queries: int, gpu: Accelerator) -> None:
+    """The weights of its softmax are not rounded for tensor cores, its scores are."""
+    models = [
+        attention_model(gpu, 64, (1, 1), DType.bfloat16, accuracy) for accuracy in ("exact", "fast")
+    ]
+    texts = []
+    for model in models:
+        gpu_kernels = model.plan.steps[0].gpu
+        assert gpu_kernels is not None
+        texts.append("".join(gpu_kernels.printed(n).text for n in range(len(gpu_kernels))))
+    assert ["mx_attention_mma" in text for text in texts] == [False, True]
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.standard_normal((1, 1, n, 64)).astype(DType.bfloat16.ml_numpy)
+        for n in (queries, 80, 80)
+    ]
+    want = reference(arrays[0], arrays[1], arrays[2], None)
+    for model in models:
+        (got,) = run_on(gpu, model, arrays)
+        assert np.linalg.norm(got.astype("f8") - want) <= 1e-2 * np.linalg.norm(want)
 
 
 @pytest.mark.parametrize("dtype", [DType.bfloat16, DType.float16])
 def test_attention_of_halves_stays_in_one_kernel(dtype: DType, gpu: Accelerator) -> None:
-    """Scores are rounded as the ops say; what is between them and the result is not."""
+    """What is between the operands and the result is float32, the weights of the softmax aside."""
     b = Builder()
     q, k, v = (b.input(dtype, 2, 3, "t", 16) for _ in range(3))
     scores = b.op("matmul", q, b.op("transpose", k, axis_1=2, axis_2=3))
@@ -245,13 +301,26 @@ def test_heads_too_large_for_a_template_are_composed(gpu: Accelerator) -> None:
 def test_the_choice_of_attention_follows_the_sizes() -> None:
     templates = gpu_templates.attention_templates(64)
 
-    def chosen(heads: int, queries: int) -> str:
-        return templates[choose_attention(templates, (heads, queries), H200)].config
+    def chosen(heads: int, queries: int, device: Properties = H200) -> str:
+        return templates[choose_attention(templates, (heads, queries), device)].config
 
     assert chosen(32, 2048) == "mx_attention_64"
+    assert chosen(32, 2048, RTX) == "mx_attention_64_few"
+    assert chosen(70, 128) == "mx_attention_64_few"
     assert chosen(12, 128) == "mx_attention_64_short"
     assert chosen(32, 1) == "mx_decode_64"
     assert chosen(1024, 16) == "mx_attention_64_short"
+    templates = gpu_templates.attention_templates(64, DType.bfloat16)
+    assert chosen(32, 2048) == "mx_mma_attention_64"
+    assert chosen(12, 128) == "mx_mma_attention_64_few"
+    assert chosen(1024, 16) == "mx_mma_attention_64_short"
+    assert chosen(32, 1) == "mx_decode_64"
+    templates = gpu_templates.attention_templates(30, DType.bfloat16)
+    assert chosen(32, 2048) == "mx_mma_attention_32"
+    templates = gpu_templates.attention_templates(200, DType.bfloat16)
+    assert chosen(32, 20) == "mx_mma_attention_256"
+    templates = gpu_templates.attention_templates(65, DType.float16, "exact")
+    assert chosen(32, 2048) == "mx_attention_128"
 
 
 def test_a_product_into_memory_of_another_model(gpu: Accelerator) -> None:

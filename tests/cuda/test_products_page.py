@@ -16,6 +16,7 @@ HEADERS = (
     "product_mma.cuh",
     "gemv.cuh",
     "attention.cuh",
+    "attention_mma.cuh",
 )
 ROW = re.compile(r"^\| `(mx_[^`]+)`[^|]*\| (\d+) \| (\d+) \| (\d+)", re.MULTILINE)
 

@@ -125,10 +125,16 @@ def test_rows_are_folded_by_their_width(rows: int, width: int, variant: int, spi
 
 def test_attention_takes_the_template_for_its_queries() -> None:
     templates = tuple(attention_templates(64))
-    formula = Heads(c(8), N, templates)
+    formula = Heads(c(8), N, c(2048), templates)
     one, many = (device_launch(formula, {"n": n}, H200) for n in (1, 10_000))
     assert templates[one.variant].function == "mx_attention_decode"
-    assert templates[many.variant].queries == 64
+    assert one.grid == (8, 8, 1)  # 256 keys a block, where more blocks have nothing to do
+    assert one.own == 8 * (8 + 8 * 4 * (2 + 64))
+    few = device_launch(Heads(c(200), ONE, c(100_000), templates), {}, H200)
+    assert few.grid == (200, 3, 1)
+    alone = device_launch(Heads(c(8), ONE, c(500), templates), {}, H200)
+    assert (alone.grid, alone.own) == ((8, 1, 1), 0)
+    assert templates[many.variant].queries == 128
     assert many.items == 80_000
 
 

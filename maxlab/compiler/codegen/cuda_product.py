@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from maxlab.compiler.codegen.c import axis_name
 from maxlab.compiler.codegen.cuda import CudaPrinter, finish_kernel
-from maxlab.compiler.codegen.scalar import stored, stored_type
+from maxlab.compiler.codegen.scalar import literal, stored, stored_type
 from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import ELEMENTS, AttentionTemplate, ProductTemplate
 from maxlab.compiler.loops import Axis, Expr, Kernel, walk
 from maxlab.compiler.lower import INNER
 from maxlab.compiler.printed import CudaPrinted
 from maxlab.compiler.products import AttentionCall, Contraction
+from maxlab.compiler.scores import split, wide
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, Poly
 
@@ -163,8 +164,11 @@ def print_attention(
     """The CUDA of fused attention.
 
     ``score`` turns the raw score, its tile, into the value that its only store has; ``bound`` is
-    how many keys a query sees, None for all.
+    how many keys a query sees, None for all. Scores of halves stay float32 unless all has to be
+    exact; see `maxlab.compiler.scores`.
     """
+    if dtype is not DType.float32 and score.accuracy != "exact":
+        score = wide(score)
     printer = CudaPrinter()
     printer.kernel = score
     printer.tile = "raw"
@@ -189,29 +193,33 @@ def print_attention(
         write(f"{printer.poly(row)}, {printer.poly(column)},", node)
     write(", ".join(printer.poly(p) for p in call.sizes) + ",", node)
     query = axis_name(score.rows[-1].name)
-    write(f"[=](i64 batch, i64 head, i64 {query}, i64 j, f32 raw) -> f32 {{", node)
-    write.depth += 1
     for axis, name in zip(score.rows, names, strict=False):
         printer.axes[axis.name] = name
     printer.axes[score.rows[-1].name] = query
     printer.axes[INNER] = "j"
     (current,) = score.passes
     (store,) = current.stores
-    printer.emit([store.value], False)
-    printer.emit([store.value], True)
-    write(f"return {printer.names[store.value.number]};", store.value.node)
-    write.depth -= 1
-    write("},", node)
+    if template.on_tensor_cores:
+        parts = split(store.value, bounded=bound is not None)
+        write(f"{literal(parts.scale, DType.float32)},", node)
+        _score(printer, query, parts.score, node)
+        if parts.open is None:
+            write("mx_as_score(),", node)
+        else:
+            _score(printer, query, parts.open, node)
+    else:
+        _score(printer, query, store.value, node)
     limit = printer.poly(call.sizes[3] if bound is None else bound)
     argument = f"i64 {query}" if bound is not None and _uses(bound, score.rows[-1].name) else "i64"
     write(f"[=](i64 batch, i64 head, {argument}) -> i64 {{ return {limit}; }},", node)
+    own = ", spill" if template.function == "mx_attention_decode" else ""
     place = call.out.offset
     for name, stride in zip(call.axes, call.out.batch, strict=True):
         place = place + Poly.symbol(name) * stride
     target = printer.poly(place + Poly.symbol(score.rows[-1].name) * call.out.row)
     write(
         f"[=](i64 batch, i64 head, i64 {query}, i64 d, f32 value) "
-        f"{{ p{call.out.pointer}[{target} + d] = {stored('value', dtype)}; }});",
+        f"{{ p{call.out.pointer}[{target} + d] = {stored('value', dtype)}; }}{own});",
         node,
     )
     write.depth -= 1
@@ -225,6 +233,20 @@ def print_attention(
         shared=template.shared,
         bounds=f"{config}::THREADS, {config}::BLOCKS",
     )
+
+
+def _score(printer: CudaPrinter, query: str, value: Expr, node: str) -> None:
+    """A lambda that makes ``value`` of a raw score."""
+    write = printer.write
+    write(f"[=](i64 batch, i64 head, i64 {query}, i64 j, f32 raw) -> f32 {{", node)
+    write.depth += 1
+    outer = dict(printer.names)
+    printer.emit([value], False)
+    printer.emit([value], True)
+    write(f"return {printer.names[value.number]};", value.node)
+    printer.names = outer
+    write.depth -= 1
+    write("},", node)
 
 
 def _uses(poly: Poly, name: str) -> bool:
