@@ -15,6 +15,9 @@
  *   mx_ldmatrix_x4(r, row), .._x4_trans   four 8x8 tiles of 16-bit values from shared memory into that layout: lane
  *                                         8 i + j names row j (16 bytes, aligned) of tile i; r[i] is the lane's part of
  *                                         tile i: row g, columns 2t 2t+1 (trans: rows 2t 2t+1, column g)
+ *   mx_max_nan(a, b), mx_min_nan(a, b)    NaN if either is; which of two zeros is open
+ *   mx_exp2_near(x)                       2^x within 2 ulp, 0 where that is subnormal
+ *   mx_quotient(a, b)                     a / b within 1 ulp, where neither it, nor b, nor 1 / b is subnormal or infinite
  *   mx_cp_async<BYTES>(shared, global)    starts copying 4, 8 or 16 bytes, aligned to their size; with a third argument
  *                                         only that many are read and the rest become 0
  *   mx_cp_async_commit()                  makes one group of the copies started since the last one
@@ -48,6 +51,10 @@ MX_INLINE void mx_mma_m16n8k16_bf16(float *c, const u32 *a, const u32 *b) { cs_m
 MX_INLINE void mx_mma_m16n8k16_f16(float *c, const u32 *a, const u32 *b) { cs_mma_m16n8k16(CS_F16, c, a, b); }
 MX_INLINE void mx_ldmatrix_x4(u32 *r, const void *row) { cs_ldmatrix(r, row, 0); }
 MX_INLINE void mx_ldmatrix_x4_trans(u32 *r, const void *row) { cs_ldmatrix(r, row, 1); }
+MX_INLINE f32 mx_max_nan(f32 a, f32 b) { return a != a || a > b ? a : b; }
+MX_INLINE f32 mx_min_nan(f32 a, f32 b) { return a != a || a < b ? a : b; }
+MX_INLINE f32 mx_exp2_near(f32 x) { return x < -126.0f ? 0.0f : exp2f(x); }
+MX_INLINE f32 mx_quotient(f32 a, f32 b) { return a / b; }
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");
   cs_copy_async(shared, global, BYTES, valid);
@@ -93,6 +100,48 @@ MX_INLINE void mx_ldmatrix_x4_trans(u32 *r, const void *row) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"((u32)__cvta_generic_to_shared(row))
                : "memory");
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define MX_CONVERTS 1
+MX_INLINE u16 mx_narrow_bf16(f32 x) {
+  u16 h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+}
+MX_INLINE u16 mx_narrow_f16(f32 x) {
+  u16 h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+}
+MX_INLINE f32 mx_widen_f16(u16 h) {
+  f32 x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+  return x;
+}
+MX_INLINE f32 mx_max_nan(f32 a, f32 b) {
+  f32 c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+MX_INLINE f32 mx_min_nan(f32 a, f32 b) {
+  f32 c;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+#else
+MX_INLINE f32 mx_max_nan(f32 a, f32 b) { return a != a || a > b ? a : b; }
+MX_INLINE f32 mx_min_nan(f32 a, f32 b) { return a != a || a < b ? a : b; }
+#endif
+MX_INLINE f32 mx_exp2_near(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+MX_INLINE f32 mx_quotient(f32 a, f32 b) {
+  f32 r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+  const f32 q = __fmul_rn(a, r);
+  return fmaf(fmaf(-q, b, a), r, q);
 }
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");

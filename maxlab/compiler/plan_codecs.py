@@ -19,6 +19,7 @@ from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.op_facts import OpFacts
+from maxlab.compiler.row_shapes import RowShape
 from maxlab.dtype import DType
 from maxlab.errors import Location, MaxlabError
 from maxlab.ir import DeviceRef
@@ -206,7 +207,7 @@ _ALIASES = {
 RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        plans.Packing, plans.Binds, plans.Exchange, plans.KernelArgument, Operand, ProductTemplate,
+        RowShape, plans.Packing, plans.Binds, plans.Exchange, plans.KernelArgument, Operand, ProductTemplate,
         AttentionTemplate, launches.LibraryProduct, Guard, Check, Fault, Note, facts.InputFacts,
         facts.OutputFacts, facts.WeightFacts, facts.Bound, facts.Conditions, facts.SizeFacts,
         facts.AheadFacts,
