@@ -103,15 +103,15 @@ MX_INLINE void mx_ldmatrix_x4_trans(u32 *r, const void *row) {
 }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define MX_CONVERTS 1
-MX_INLINE u16 mx_narrow_bf16(f32 x) {
-  u16 h;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
-  return h;
+MX_INLINE u32 mx_narrow_bf16(f32 high, f32 low) { /* both: one number by itself takes the slower unit */
+  u32 both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
 }
-MX_INLINE u16 mx_narrow_f16(f32 x) {
-  u16 h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
-  return h;
+MX_INLINE u32 mx_narrow_f16(f32 high, f32 low) {
+  u32 both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
 }
 MX_INLINE f32 mx_widen_f16(u16 h) {
   f32 x;

@@ -19,9 +19,9 @@ MX_INLINE u32 mx_bits_f32(f32 x) { return __float_as_uint(x); }
 MX_INLINE f32 mx_f32_bits(u32 u) { return __uint_as_float(u); }
 MX_INLINE f32 mx_bf16_to_f32(u16 h) { return mx_f32_bits((u32)h << 16); }
 #ifdef MX_CONVERTS /* the device has instructions for it; their NaN is another one */
-MX_INLINE u16 mx_f32_to_bf16(f32 x) { return mx_narrow_bf16(x); }
+MX_INLINE u16 mx_f32_to_bf16(f32 x) { return (u16)mx_narrow_bf16(0.0f, x); }
 MX_INLINE f32 mx_f16_to_f32(u16 h) { return mx_widen_f16(h); }
-MX_INLINE u16 mx_f32_to_f16(f32 x) { return mx_narrow_f16(x); }
+MX_INLINE u16 mx_f32_to_f16(f32 x) { return (u16)mx_narrow_f16(0.0f, x); }
 #else
 MX_INLINE u16 mx_f32_to_bf16(f32 x) {
   const u32 u = mx_bits_f32(x);
@@ -44,6 +44,15 @@ MX_INLINE u16 mx_f32_to_f16(f32 x) {
   }
   return (u16)(sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13));
 }
+#endif
+/* rounding without storing; what to store for a value that is one of the type already */
+MX_INLINE f32 mx_round_f16(f32 x) { return mx_f16_to_f32(mx_f32_to_f16(x)); }
+MX_INLINE u16 mx_exact_f16(f32 x) { return mx_f32_to_f16(x); }
+MX_INLINE u16 mx_exact_bf16(f32 x) { return (u16)(mx_bits_f32(x) >> 16); }
+#ifdef MX_CONVERTS
+MX_INLINE f32 mx_round_bf16(f32 x) { return mx_f32_bits(mx_narrow_bf16(x, 0.0f)); }
+#else
+MX_INLINE f32 mx_round_bf16(f32 x) { return mx_bf16_to_f32(mx_f32_to_bf16(x)); }
 #endif
 /* floats of 8 bits, see kernels/c/prelude.h: `off` is what exponents are off by, 8 in the kind without infinities and -0 */
 template <u32 off> MX_INLINE f32 mx_f8_to_f32(u32 c) {
@@ -288,6 +297,19 @@ MX_CAST(u64)
 /* ---- elements that are read or written at once ------------------------------------------------------------------------ */
 template <class T, int N> struct __align__(sizeof(T) * N) mx_pack {
   T v[N];
+  __device__ __forceinline__ T at(int e) const { return v[e]; }
+  __device__ __forceinline__ void put(int e, T x) { v[e] = x; }
+};
+/* two of 16 bits in a register, where taking them apart is one instruction; they are put in order */
+template <int N> struct __align__(2 * N) mx_pack<u16, N> {
+  u32 v[N / 2];
+  __device__ __forceinline__ u16 at(int e) const { return (u16)(e & 1 ? v[e / 2] >> 16 : v[e / 2]); }
+  __device__ __forceinline__ void put(int e, u16 x) { v[e / 2] = e & 1 ? v[e / 2] | (u32)x << 16 : x; }
+};
+template <> struct mx_pack<u16, 1> {
+  u16 v[1];
+  __device__ __forceinline__ u16 at(int) const { return v[0]; }
+  __device__ __forceinline__ void put(int, u16 x) { v[0] = x; }
 };
 
 /* ---- a warp or a block folds one value of each thread; every thread gets the result ---------------------------------- */
@@ -338,7 +360,7 @@ MX_INLINE void mx_row_read(mx_pack<T, V> (&to)[N], const T *row, int lane, i64 c
     for (int n = 0; n < N; n++)
 #pragma unroll
       for (int e = 0; e < V; e++)
-        if (FULL || (n * LANES + lane) * V < columns) to[n].v[e] = row[(n * LANES + lane) * V + e];
+        if (FULL || (n * LANES + lane) * V < columns) to[n].put(e, row[(n * LANES + lane) * V + e]);
   }
 }
 template <class T, int V> MX_INLINE void mx_put(T *to, const mx_pack<T, V> &from, bool whole) {
@@ -346,7 +368,7 @@ template <class T, int V> MX_INLINE void mx_put(T *to, const mx_pack<T, V> &from
     *(mx_pack<T, V> *)to = from;
   } else {
 #pragma unroll
-    for (int e = 0; e < V; e++) to[e] = from.v[e];
+    for (int e = 0; e < V; e++) to[e] = from.at(e);
   }
 }
 /* LANES threads beside each other, a power of two, fold one value of each. More than a warp need shared memory: each

@@ -25,8 +25,11 @@ from collections.abc import Sequence
 from maxlab.compiler.codegen.c import NAME, Printer, initial
 from maxlab.compiler.codegen.notes import log_call
 from maxlab.compiler.codegen.scalar import (
+    HALVES,
+    SIXTEEN,
     compute_type,
     is_float,
+    is_representable,
     loaded,
     rounded,
     stored,
@@ -68,7 +71,7 @@ class CudaPrinter(Printer):
         self.folding = "mx_block_{operator}<{kind}>({name})"
         self.read: dict[int, str] = {}  # loads whose elements are in vectors -> the element
         self.kept = "t{}[j]"  # the element of a kept row
-        self.written: dict[int, str] = {}  # stores, by id, that fill vectors -> the element
+        self.written: dict[int, str] = {}  # stores, by id, that fill vectors -> the vector
 
     def text(self, node: Expr) -> str:
         """The right-hand side of ``node``."""
@@ -79,19 +82,22 @@ class CudaPrinter(Printer):
             return self.kept.format(node.data)
         if node.kind == "op" and node.data == "gelu" and self.accuracy == "default":
             if node.dtype in (DType.bfloat16, DType.float16):
-                return rounded(f"mx_gelu_half({self.names[node.args[0].number]})", node.dtype)
+                return rounded(f"mx_gelu_half({self.names[node.args[0].number]})", node.dtype, "cuda")
         return super().text(node)
 
     def store(self, store: Store) -> None:
         """Print ``store``, whose value has a name."""
-        element = self.written.get(id(store))
-        if element is None:
-            super().store(store)
-            return
         assert self.kernel is not None
-        value = stored(self.names[store.value.number], self.kernel.buffers[store.buffer].dtype)
-        self.test_result(store, self.source(store.index))
-        self.write(f"{element} = {value};", store.value.node)
+        buffer, name = self.kernel.buffers[store.buffer], self.names[store.value.number]
+        position = self.source(store.index)
+        value = stored(name, buffer.dtype)
+        if buffer.dtype in SIXTEEN and store.value.dtype is buffer.dtype:
+            if is_representable(store.value):
+                value = f"mx_exact_{HALVES[buffer.dtype]}({name})"
+        self.test_result(store, position)
+        vector = self.written.get(id(store))
+        put = f"p{store.buffer}[{position}] = {value}" if vector is None else f"{vector}.put(e, {value})"
+        self.write(f"{put};", store.value.node)
 
     def _wrapped(self, node: Expr, at: str) -> str:
         """An index counted from the end when negative; out of range it is reported, and 0."""

@@ -54,7 +54,7 @@ def _read(
         name = f"l{node.number}"
         place = place_of(printer, node)
         printer.write(f"const {kind} {name} = (({kind} const *)({place}))[{at}];", node.node)
-        printer.read[node.number] = f"{name}.v[e]"
+        printer.read[node.number] = f"{name}.at(e)"
 
 
 def _vector(
@@ -64,7 +64,7 @@ def _vector(
     write, width = printer.write, vectors.width
     for number, store in enumerate(current.stores):
         write(f"{pack(kernel, store.buffer, width)} o{number};")
-        printer.written[id(store)] = f"o{number}.v[e]"
+        printer.written[id(store)] = f"o{number}"
     write("#pragma unroll")
     with write.block(f"for (int e = 0; e < {width}; e++)"):
         tested = printer.tests_results and any(is_float(s.value.dtype) for s in current.stores)

@@ -89,6 +89,8 @@ class _RowPrinter:
             if self.is_part:  # the lanes of a warp stay together, though some have no row
                 write("const bool own = block + threadIdx.y < items;")
                 write("const i64 row = own ? block + threadIdx.y : items - 1;")
+                if not kernel.rows:
+                    write("(void)row;")
             printer.rows_header(kernel, "row")
             for current in kernel.passes:
                 self._pass(current)
@@ -110,7 +112,7 @@ class _RowPrinter:
                 f"mx_row_read<{full}, {shape.lanes}>({name}, {place}, lane, {self.columns}, whole);",
                 node.node,
             )
-            self.printer.read[node.number] = f"{name}[n].v[e]"
+            self.printer.read[node.number] = f"{name}[n].at(e)"
 
     def _pass(self, current: Pass) -> None:
         printer, write = self.printer, self.write
@@ -156,7 +158,7 @@ class _RowPrinter:
             if shape.vector > 1:
                 places.append((number, f"p{store.buffer} + {printer.poly(store.index)}"))
                 write(f"{pack(self.kernel, store.buffer, shape.vector)} o{number};")
-                printer.written[id(store)] = f"o{number}.v[e]"
+                printer.written[id(store)] = f"o{number}"
         write("#pragma unroll")
         with write.block(f"for (int e = 0; e < {shape.vector}; e++)"):
             write("const i64 j = first + e;")
