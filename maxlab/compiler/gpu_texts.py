@@ -14,8 +14,8 @@ from maxlab.compiler.codegen.cuda_product import print_attention, print_product
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.compiler.loops import Kernel
 from maxlab.compiler.printed import CudaPrinted
-from maxlab.compiler.row_shapes import RowShape
 from maxlab.compiler.products import AttentionCall, Contraction
+from maxlab.compiler.row_shapes import RowShape
 from maxlab.dtype import DType
 from maxlab.ir.poly import Poly
 

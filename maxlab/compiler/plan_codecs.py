@@ -207,10 +207,10 @@ _ALIASES = {
 RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        RowShape, plans.Packing, plans.Binds, plans.Exchange, plans.KernelArgument, Operand, ProductTemplate,
+        plans.Packing, plans.Binds, plans.Exchange, plans.KernelArgument, Operand, ProductTemplate,
         AttentionTemplate, launches.LibraryProduct, Guard, Check, Fault, Note, facts.InputFacts,
         facts.OutputFacts, facts.WeightFacts, facts.Bound, facts.Conditions, facts.SizeFacts,
-        facts.AheadFacts,
+        facts.AheadFacts, RowShape,
     )
 }  # fmt: skip
 """The dataclasses that a plan is made of, which are written field by field."""

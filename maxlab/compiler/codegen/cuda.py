@@ -82,7 +82,9 @@ class CudaPrinter(Printer):
             return self.kept.format(node.data)
         if node.kind == "op" and node.data == "gelu" and self.accuracy == "default":
             if node.dtype in (DType.bfloat16, DType.float16):
-                return rounded(f"mx_gelu_half({self.names[node.args[0].number]})", node.dtype, "cuda")
+                return rounded(
+                    f"mx_gelu_half({self.names[node.args[0].number]})", node.dtype, "cuda"
+                )
         return super().text(node)
 
     def store(self, store: Store) -> None:
@@ -96,7 +98,11 @@ class CudaPrinter(Printer):
                 value = f"mx_exact_{HALVES[buffer.dtype]}({name})"
         self.test_result(store, position)
         vector = self.written.get(id(store))
-        put = f"p{store.buffer}[{position}] = {value}" if vector is None else f"{vector}.put(e, {value})"
+        put = (
+            f"p{store.buffer}[{position}] = {value}"
+            if vector is None
+            else f"{vector}.put(e, {value})"
+        )
         self.write(f"{put};", store.value.node)
 
     def _wrapped(self, node: Expr, at: str) -> str:
@@ -170,7 +176,9 @@ class CudaPrinter(Printer):
         super().fold(fold, value)
 
 
-def finish_loops(printer: CudaPrinter, kernel: Kernel, width: int = 1, bounds: str = "") -> CudaPrinted:
+def finish_loops(
+    printer: CudaPrinter, kernel: Kernel, width: int = 1, bounds: str = ""
+) -> CudaPrinted:
     """The whole kernel, named by the hash of its text."""
     parameters = []
     for number, buffer in enumerate(kernel.buffers):

@@ -31,7 +31,9 @@ def print_flat(kernel: Kernel) -> CudaPrinted:
     printer.emit([s.value for s in current.stores], False)
     vectors = vectors_of(kernel, tail=True)
     if vectors.width > 1:
-        write(f"const i64 whole = {is_whole(printer, kernel, vectors)} ? items / {vectors.width} : 0;")
+        write(
+            f"const i64 whole = {is_whole(printer, kernel, vectors)} ? items / {vectors.width} : 0;"
+        )
         outer = dict(printer.names)
         with write.block(f"for (i64 q = {start}; q < whole; q += {stride})"):
             _read(printer, kernel, reads(kernel.expressions()), vectors, "q")
@@ -57,9 +59,7 @@ def _read(
         printer.read[node.number] = f"{name}.at(e)"
 
 
-def _vector(
-    printer: CudaPrinter, kernel: Kernel, current: Pass, vectors: Vectors, at: str
-) -> None:
+def _vector(printer: CudaPrinter, kernel: Kernel, current: Pass, vectors: Vectors, at: str) -> None:
     """Compute and store the elements of the vector ``at``, whose operands have been read."""
     write, width = printer.write, vectors.width
     for number, store in enumerate(current.stores):

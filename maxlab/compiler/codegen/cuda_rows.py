@@ -31,8 +31,8 @@ MOST_NODES = 4096
 
 
 def row_shapes(kernel: Kernel) -> tuple[RowShape, ...]:
-    """The shapes in which rows of ``kernel`` can be kept, the first for the shortest rows: one where
-    their width is known, none where they are too long, or do too much.
+    """The shapes in which rows of ``kernel`` can be kept, those for the shortest rows first.
+    There is one where their width is known, and none where they are too long, or do too much.
     """
     vectors = vectors_of(kernel)
     found = reads(kernel.expressions())
@@ -107,11 +107,8 @@ class _RowPrinter:
             name = f"x{node.number}"
             write(f"{pack(self.kernel, node.data[0], shape.vector)} {name}[{shape.count}];")
             full = "true" if self.is_full else "false"
-            place = place_of(self.printer, node)
-            write(
-                f"mx_row_read<{full}, {shape.lanes}>({name}, {place}, lane, {self.columns}, whole);",
-                node.node,
-            )
+            where = f"{place_of(self.printer, node)}, lane, {self.columns}"
+            write(f"mx_row_read<{full}, {shape.lanes}>({name}, {where}, whole);", node.node)
             self.printer.read[node.number] = f"{name}[n].at(e)"
 
     def _pass(self, current: Pass) -> None:
@@ -140,7 +137,7 @@ class _RowPrinter:
 
     def _vectors(self, current: Pass) -> None:
         """What a lane does with each of its vectors."""
-        printer, write, shape = self.printer, self.write, self.shape
+        write, shape = self.write, self.shape
         write("#pragma unroll")
         with write.block(f"for (int n = 0; n < {shape.count}; n++)"):
             write(f"const int first = (n * {shape.lanes} + lane) * {shape.vector};")
