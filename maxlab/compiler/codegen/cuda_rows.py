@@ -136,7 +136,7 @@ class _RowPrinter:
                     printer.store(store)
 
     def _vectors(self, current: Pass) -> None:
-        """What a lane does with each of its vectors."""
+        """The work of a lane on each of its vectors."""
         write, shape = self.write, self.shape
         write("#pragma unroll")
         with write.block(f"for (int n = 0; n < {shape.count}; n++)"):

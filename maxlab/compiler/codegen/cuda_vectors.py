@@ -1,4 +1,4 @@
-"""What threads of a GPU can read and write as vectors of elements that lie side by side.
+"""Vectors of elements side by side that threads of a GPU read and write at once.
 
 A load or store at ``base + j``, where ``j`` is the place on the inner axis, is a vector of places
 that begin at a multiple of its width, if ``base`` is such a multiple too. Whether it is follows
