@@ -67,6 +67,7 @@ def shape_of(width: int, vector: int, most: int, least: int = 1) -> RowShape | N
     if lanes > MOST_LANES // 2:  # then two blocks have room beside each other
         lanes = MOST_LANES // 2 if vectors * vector <= most * MOST_LANES // 2 else MOST_LANES
     count = -(-vectors // lanes)
+    most = min(most, USUAL) if lanes == MOST_LANES else most  # it has 64 registers
     if vectors == 0 or (count * vector > most and count > 1):
         return None
     return RowShape(lanes, max(BLOCK // lanes, 1) if lanes <= WARP else 1, vector, count)

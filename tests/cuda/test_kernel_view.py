@@ -70,7 +70,7 @@ def test_the_kernel_of_the_last_run_is_shown(model: engine.Model, gpu: Accelerat
 def test_a_launch_is_known_for_any_sizes(model: engine.Model) -> None:
     kernel = model.kernels["k1"]
     small, large = kernel.launch(m=5), kernel.launch(m=1_000_000)
-    assert small.block == (32, 8, 1)
+    assert small.block == (8, 32, 1)
     assert small.grid == (1, 1, 1)
     assert large.grid[0] > 1
     assert kernel.launch(m=0).grid == (0, 1, 1)

@@ -11,6 +11,7 @@ from maxlab.compiler.codegen.c import initial
 from maxlab.compiler.codegen.cuda import CudaPrinter, finish_loops, printer_of
 from maxlab.compiler.codegen.cuda_maps import pack
 from maxlab.compiler.codegen.cuda_vectors import (
+    base_of,
     depends_on_row,
     is_whole,
     place_of,
@@ -26,6 +27,8 @@ from maxlab.compiler.row_shapes import WARP, RowShape, shape_of, shapes_of
 
 REGISTER_BYTES = 384
 """Bytes of registers that the vectors of a lane may take, of the 1020 that it has at most."""
+MOST = 32
+"""Elements of a lane, at most."""
 MOST_NODES = 4096
 """Operations that the text of a kernel may become when its loops over vectors are unrolled."""
 
@@ -39,7 +42,7 @@ def row_shapes(kernel: Kernel) -> tuple[RowShape, ...]:
     keeps = [k for current in kernel.passes for k in current.keeps]
     each = register_bytes(kernel, found) + sum(_kept_bytes(k.value) for k in keeps)
     nodes = len(list(walk(kernel.expressions())))
-    most = min(REGISTER_BYTES // max(each, 4), MOST_NODES // max(nodes, 1), 32)
+    most = min(REGISTER_BYTES // max(each, 4), MOST_NODES // max(nodes, 1), MOST)
     least = WARP if kernel.asserts == "warn" else 1  # rows done twice would be logged twice
     width = kernel.inner.extent
     if width.is_constant:
@@ -106,10 +109,24 @@ class _RowPrinter:
         for node in nodes:
             name = f"x{node.number}"
             write(f"{pack(self.kernel, node.data[0], shape.vector)} {name}[{shape.count}];")
+            if base_of(node.data[1]) is None:
+                self._gather(node, name)
+                continue
             full = "true" if self.is_full else "false"
             where = f"{place_of(self.printer, node)}, lane, {self.columns}"
             write(f"mx_row_read<{full}, {shape.lanes}>({name}, {where}, whole);", node.node)
-            self.printer.read[node.number] = f"{name}[n].at(e)"
+        for node in nodes:
+            self.printer.read[node.number] = f"x{node.number}[n].at(e)"
+
+    def _gather(self, node: Expr, name: str) -> None:
+        """Read what ``node`` loads of a row whose elements do not lie side by side."""
+        write, number, index = self.write, *node.data
+        self.printer.axes[INNER] = "j"
+        write("#pragma unroll")
+        with write.block(f"for (int n = 0; n < {self.shape.count}; n++)"):
+            write(f"const i64 j = n * {self.shape.lanes} + lane;")
+            within = "" if self.is_full else f"if (j < {self.columns}) "
+            write(f"{within}{name}[n].put(0, p{number}[{self.printer.source(index)}]);", node.node)
 
     def _pass(self, current: Pass) -> None:
         printer, write = self.printer, self.write

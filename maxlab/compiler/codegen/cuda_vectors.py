@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from maxlab.compiler.codegen.c import Printer
+from maxlab.compiler.codegen.c import Printer, eager
 from maxlab.compiler.loops import Expr, Kernel, Store, walk
 from maxlab.compiler.lower import INNER
 from maxlab.compiler.row_shapes import MAX_VECTOR, VECTOR_BYTES
@@ -43,8 +43,9 @@ def base_of(index: Poly) -> Poly | None:
 
 
 def reads(roots: Iterable[Expr]) -> list[Expr]:
-    """The loads below ``roots`` that vary along the inner axis, and gathers that find a row."""
-    return [n for n in walk(list(roots)) if n.varies and (n.kind == "load" or _finds_row(n))]
+    """The loads below ``roots`` that vary along the inner axis, and gathers that find a row; none
+    of what a guard allows only for some elements."""
+    return [n for n in eager(list(roots)) if n.varies and (n.kind == "load" or _finds_row(n))]
 
 
 def _finds_row(node: Expr) -> bool:
@@ -135,7 +136,7 @@ def depends_on_row(node: Expr, kernel: Kernel) -> bool:
 
 def register_bytes(kernel: Kernel, nodes: Sequence[Expr]) -> int:
     """The bytes of registers that an element of each of the vectors ``nodes`` takes."""
-    return sum(kernel.buffers[n.data[0]].dtype.size_in_bytes for n in nodes)
+    return sum(max(kernel.buffers[n.data[0]].dtype.size_in_bytes, 2) for n in nodes)
 
 
 __all__ = [
