@@ -8,6 +8,7 @@ from maxlab.compiler.codegen.cuda import CudaPrinter, finish_loops, printer_of
 from maxlab.compiler.codegen.cuda_vectors import (
     Vectors,
     depends_on_row,
+    finds_row,
     is_whole,
     place_of,
     reads,
@@ -87,7 +88,7 @@ def pack(kernel: Kernel, buffer: int, width: int) -> str:
 def _needs_place(node: Expr) -> bool:
     if node.kind == "index":
         return INNER in node.data.symbols()
-    is_single = node.kind == "gather" and any(a.varies for a in node.args)
+    is_single = node.kind == "gather" and not finds_row(node)
     return is_single and INNER in node.data[1].symbols()
 
 

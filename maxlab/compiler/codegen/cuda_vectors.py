@@ -45,10 +45,10 @@ def base_of(index: Poly) -> Poly | None:
 def reads(roots: Iterable[Expr]) -> list[Expr]:
     """The loads below ``roots`` that vary along the inner axis, and gathers that find a row; none
     of what a guard allows only for some elements."""
-    return [n for n in eager(list(roots)) if n.varies and (n.kind == "load" or _finds_row(n))]
+    return [n for n in eager(list(roots)) if n.varies and (n.kind == "load" or finds_row(n))]
 
 
-def _finds_row(node: Expr) -> bool:
+def finds_row(node: Expr) -> bool:
     """Whether ``node`` is a gather of elements side by side."""
     if node.kind != "gather" or any(a.varies for a in node.args):
         return False
@@ -143,6 +143,7 @@ __all__ = [
     "Vectors",
     "base_of",
     "depends_on_row",
+    "finds_row",
     "is_whole",
     "place_of",
     "reads",
