@@ -224,7 +224,7 @@ MX_INLINE f32 mx_gelu_half(f32 x) {
   p = fmaf(p, a, -0.458681852f);
   p = fmaf(p, a, -1.1510489f);
   p = fmaf(p, a, 62.9999763f); /* 2^64 times as much, which is no subnormal */
-  return fmaf(a * -0x1p-64f, mx_exp2_near(p), x * (x > 0.0f ? 1.0f : 0.0f));
+  return fmaf(a * mx_exp2_near(p), -0x1p-64f, x * (x > 0.0f ? 1.0f : 0.0f));
 }
 MX_INLINE f32 mx_tanh_sigmoid_f32(f32 x) { return mx_tanh_f32(x) * mx_sigmoid_f32(x); }
 MX_INLINE f64 mx_floordiv_f64(f64 a, f64 b) { /* consistent with mod: a = floordiv * b + mod */

@@ -16,17 +16,15 @@ class RowShape:
 
     Attributes:
         lanes: Threads that share a row, a power of two: a part of a warp, a warp, or a block.
-        rows: Rows of a block.
+        rows: Rows of a block, at most.
         vector: Elements that lie side by side in a lane, and are read and written at once.
         count: Vectors of a lane.
-        ahead: Whether vectors that all rows share are read once, before the first row.
     """
 
     lanes: int
     rows: int
     vector: int
     count: int
-    ahead: bool = False
 
     @property
     def threads(self) -> int:
@@ -48,8 +46,9 @@ BLOCK = 256
 MOST_LANES = 1024
 LEAST_LANES = 8
 """Lanes that read as much beside each other as a transfer of memory brings."""
-USUAL = 16
-"""Elements of a lane: enough loads on their way, and registers left for other blocks."""
+USUAL_VECTORS, USUAL = 4, 16
+"""Vectors of a lane, or elements where these come one by one: enough loads on their way, and
+registers left for other blocks."""
 
 
 def shape_of(width: int, vector: int, most: int, least: int = 1) -> RowShape | None:
@@ -62,7 +61,7 @@ def shape_of(width: int, vector: int, most: int, least: int = 1) -> RowShape | N
         least: Lanes of a row, at least.
     """
     vectors = -(-width // vector)
-    usual = max(min(USUAL, most) // vector, 1)
+    usual = max(min(USUAL_VECTORS if vector > 1 else USUAL, most // vector), 1)
     lanes = max(_power(min(vectors, LEAST_LANES)), _power(-(-vectors // usual)), least)
     if lanes > MOST_LANES // 2:  # then two blocks have room beside each other
         lanes = MOST_LANES // 2 if vectors * vector <= most * MOST_LANES // 2 else MOST_LANES
@@ -74,13 +73,15 @@ def shape_of(width: int, vector: int, most: int, least: int = 1) -> RowShape | N
 
 
 def shapes_of(vector: int, most: int, least: int = 1) -> tuple[RowShape, ...]:
-    """Shapes for rows of any width, the smallest first."""
+    """Shapes for rows of any width, the smallest first: each holds rows twice as long as the one
+    before it; four times where elements come one by one, which is slow anyway.
+    """
     found: dict[RowShape, None] = {}
-    for size in (vector, 1) if vector > 1 else (1,):
-        width = LEAST_LANES * size
+    for size, times in ((vector, 2), (1, 4)) if vector > 1 else ((1, 4),):
+        width = LEAST_LANES * size * times
         while (shape := shape_of(width, size, most, least)) is not None:
             found[shape] = None
-            width *= 2
+            width *= times
     return tuple(found)
 
 

@@ -41,6 +41,9 @@ SMALL_PRODUCT = 400_000
 """Operations of a product that one thread makes."""
 BLOCKS_PER_PROCESSOR = 16
 """Blocks of 256 threads that keep a multiprocessor full, twice over, so that none ends alone."""
+MOST_BLOCKS = (1 << 31) - 1
+"""Blocks of a grid, at most. Rows in registers have a block each, or some of them one, since blocks
+that come and go read, compute and write at different times."""
 WARP = 32
 WARPS = THREADS // WARP
 NARROW = 1024
@@ -228,6 +231,7 @@ def _(formula: MappedRows, env: Env, properties: Properties) -> GpuLaunch:
     columns = max(-(-vectors // across), 1)
     most = BLOCKS_PER_PROCESSOR * properties.multiprocessors
     if formula.vector > 1:  # a thread goes down rows, with what they share
+        most *= 2
         beside = min(columns, most)
         grid = (min(rows, max(most // beside, 1)), beside, 1)
     else:
@@ -245,8 +249,11 @@ def _(formula: FoldedRows, env: Env, properties: Properties) -> GpuLaunch:
         return GpuLaunch(loops + 3, (parts, items, 1), (THREADS, 1, 1), 0, 0, items, own)
     for number, shape in enumerate(formula.shapes):
         if shape.holds(width):
-            grid = grid_of(-(-items // shape.rows), properties)
-            return GpuLaunch(number, grid, (shape.lanes, shape.rows, 1), 0, 0, items)
+            rows = shape.rows
+            while rows > 1 and rows * shape.lanes > WARP and items < rows * busy:
+                rows //= 2
+            grid = (min(-(-items // rows), MOST_BLOCKS), 1, 1)
+            return GpuLaunch(number, grid, (shape.lanes, rows, 1), 0, 0, items)
     row = formula.kept * row_bytes(width, formula.size)
     most = min(SHARED_ROWS, properties.shared_bytes)
     if width <= NARROW and row * WARPS <= most:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,10 +147,9 @@ def force(model: Model, variant: int) -> None:
     """Let steps that choose among kernels of rows take this one of those that loop."""
     for step in model.compiled.plan.steps:
         if step.gpu is not None and isinstance(step.gpu.launch, FoldedRows):
-            loops = replace(step.gpu.launch, shapes=())
             before = len(step.gpu.launch.shapes)
-            step.gpu.launch = loops
-            launch_as(step, lambda found, before=before: _only(found, variant, before))
+            step.gpu.launch = replace(step.gpu.launch, shapes=())
+            launch_as(step, partial(_only, variant=variant, before=before))
 
 
 def _only(found: GpuLaunch, variant: int, before: int) -> GpuLaunch:

@@ -12,7 +12,6 @@ from maxlab.compiler.codegen.cuda import CudaPrinter, finish_loops, printer_of
 from maxlab.compiler.codegen.cuda_maps import pack
 from maxlab.compiler.codegen.cuda_vectors import (
     base_of,
-    depends_on_row,
     is_whole,
     place_of,
     reads,
@@ -40,7 +39,7 @@ def row_shapes(kernel: Kernel) -> tuple[RowShape, ...]:
     vectors = vectors_of(kernel)
     found = reads(kernel.expressions())
     keeps = [k for current in kernel.passes for k in current.keeps]
-    each = register_bytes(kernel, found) + sum(_kept_bytes(k.value) for k in keeps)
+    each = register_bytes(kernel, found, [k.value for k in keeps])
     nodes = len(list(walk(kernel.expressions())))
     most = min(REGISTER_BYTES // max(each, 4), MOST_NODES // max(nodes, 1), MOST)
     least = WARP if kernel.asserts == "warn" else 1  # rows done twice would be logged twice
@@ -49,10 +48,6 @@ def row_shapes(kernel: Kernel) -> tuple[RowShape, ...]:
         shape = shape_of(width.value, vectors.width, most, least)
         return () if shape is None else (shape,)
     return shapes_of(vectors.width, most, least)
-
-
-def _kept_bytes(value: Expr) -> int:
-    return 8 if compute_type(value.dtype) in ("f64", "i64", "u64") else 4
 
 
 class _RowPrinter:
@@ -80,12 +75,9 @@ class _RowPrinter:
             write(f"const bool whole = {'true' if shape.vector == 1 else 'false'};")
         write(f"const int lane = threadIdx.x & {shape.lanes - 1};")
         write("int turn = 0;")
-        if shape.ahead:
-            self._read([n for n in found if not depends_on_row(n, kernel)])
-        ahead = dict(printer.read)
         first, step = "blockIdx.x", "gridDim.x"
         if shape.rows > 1:
-            first, step = f"(i64)blockIdx.x * {shape.rows}", f"(i64)gridDim.x * {shape.rows}"
+            first, step = "(i64)blockIdx.x * blockDim.y", "(i64)gridDim.x * blockDim.y"
             first = first if self.is_part else f"{first} + threadIdx.y"
         counter = "block" if self.is_part else "row"
         with write.block(f"for (i64 {counter} = {first}; {counter} < items; {counter} += {step})"):
@@ -98,7 +90,6 @@ class _RowPrinter:
             for current in kernel.passes:
                 self._pass(current)
             write("turn ^= 1;")
-        printer.read = ahead
 
     def _stores(self) -> list[object]:
         return [store for current in self.kernel.passes for store in current.stores]
@@ -120,7 +111,7 @@ class _RowPrinter:
 
     def _gather(self, node: Expr, name: str) -> None:
         """Read what ``node`` loads of a row whose elements do not lie side by side."""
-        write, number, index = self.write, *node.data
+        write, (number, index) = self.write, node.data
         self.printer.axes[INNER] = "j"
         write("#pragma unroll")
         with write.block(f"for (int n = 0; n < {self.shape.count}; n++)"):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler.codegen.c import Printer, eager
+from maxlab.compiler.codegen.scalar import compute_type
 from maxlab.compiler.loops import Expr, Kernel, Store, walk
 from maxlab.compiler.lower import INNER
 from maxlab.compiler.row_shapes import MAX_VECTOR, VECTOR_BYTES
@@ -134,9 +135,15 @@ def depends_on_row(node: Expr, kernel: Kernel) -> bool:
     return node.kind == "gather" or node.data[1].depends_on([a.name for a in kernel.rows])
 
 
-def register_bytes(kernel: Kernel, nodes: Sequence[Expr]) -> int:
-    """The bytes of registers that an element of each of the vectors ``nodes`` takes."""
-    return sum(max(kernel.buffers[n.data[0]].dtype.size_in_bytes, 2) for n in nodes)
+def register_bytes(kernel: Kernel, nodes: Sequence[Expr], kept: Sequence[Expr]) -> int:
+    """The bytes of registers that an element of each of the vectors ``nodes`` takes, and of what is
+    ``kept``: what is read and kept takes them once, as one or the other.
+    """
+    sizes = {n.number: max(kernel.buffers[n.data[0]].dtype.size_in_bytes, 2) for n in nodes}
+    for node in kept:
+        wide = compute_type(node.dtype) in ("f64", "i64", "u64")
+        sizes[node.number] = max(8 if wide else 4, sizes.get(node.number, 0))
+    return sum(sizes.values())
 
 
 __all__ = [
