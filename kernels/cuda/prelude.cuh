@@ -348,19 +348,19 @@ template <class T> MX_INLINE T mx_block_max(T x) { return mx_block_fold<mx_large
 template <class T> MX_INLINE T mx_block_min(T x) { return mx_block_fold<mx_smaller, T>(x); }
 
 /* ---- rows in registers: vector n * LANES + lane of a row is in v[n] of the lane ----------------------------------------- */
-/* FULL: the row fills all of them. `whole`: its vectors are aligned; else their elements are taken one by one. */
-template <bool FULL, int LANES, class T, int V, int N>
-MX_INLINE void mx_row_read(mx_pack<T, V> (&to)[N], const T *row, int lane, i64 columns, bool whole) {
+/* SURE: so many vectors of a lane all rows fill. `whole`: they are aligned; else their elements are taken one by one. */
+template <int SURE, int LANES, class T, int V, int N>
+MX_INLINE void mx_row_read(mx_pack<T, V> (&to)[N], const T *row, int lane, int columns, bool whole) {
   if (whole) {
 #pragma unroll
     for (int n = 0; n < N; n++)
-      if (FULL || (n * LANES + lane) * V < columns) to[n] = ((const mx_pack<T, V> *)row)[n * LANES + lane];
+      if (n < SURE || (n * LANES + lane) * V < columns) to[n] = ((const mx_pack<T, V> *)row)[n * LANES + lane];
   } else {
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
       for (int e = 0; e < V; e++)
-        if (FULL || (n * LANES + lane) * V < columns) to[n].put(e, row[(n * LANES + lane) * V + e]);
+        if (n < SURE || (n * LANES + lane) * V < columns) to[n].put(e, row[(n * LANES + lane) * V + e]);
   }
 }
 template <class T, int V> MX_INLINE void mx_put(T *to, const mx_pack<T, V> &from, bool whole) {

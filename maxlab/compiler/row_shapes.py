@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WARP = 32
 VECTOR_BYTES = 16
@@ -19,12 +19,14 @@ class RowShape:
         rows: Rows of a block, at most.
         vector: Elements that lie side by side in a lane, and are read and written at once.
         count: Vectors of a lane.
+        least: Elements that rows have more than: of vectors that all rows fill none is tested.
     """
 
     lanes: int
     rows: int
     vector: int
     count: int
+    least: int = 0
 
     @property
     def threads(self) -> int:
@@ -38,7 +40,7 @@ class RowShape:
 
     def holds(self, width: int) -> bool:
         """Whether rows of ``width`` elements can be spread so."""
-        return 0 < width <= self.capacity and width % self.vector == 0
+        return self.least < width <= self.capacity and width % self.vector == 0
 
 
 BLOCK = 256
@@ -76,11 +78,13 @@ def shapes_of(vector: int, most: int, least: int = 1) -> tuple[RowShape, ...]:
     """Shapes for rows of any width, the smallest first: each holds rows twice as long as the one
     before it; four times where elements come one by one, which is slow anyway.
     """
-    found: dict[RowShape, None] = {}
+    found: list[RowShape] = []
     for size, times in ((vector, 2), (1, 4)) if vector > 1 else ((1, 4),):
-        width = LEAST_LANES * size * times
+        width, before = LEAST_LANES * size * times, 0
         while (shape := shape_of(width, size, most, least)) is not None:
-            found[shape] = None
+            if shape.capacity > before:
+                found.append(replace(shape, least=before))
+                before = shape.capacity
             width *= times
     return tuple(found)
 

@@ -44,11 +44,11 @@ def layer_norm(dtype: DType, rows: Size, width: Size) -> Function:
 
 
 def sums(dtype: DType, rows: Size, width: Size) -> Function:
-    """Results of one number a row, beside one of all elements."""
+    """Results of one number a row."""
     b = Builder()
     x = b.input(dtype, rows, width)
-    most = b.op("reduce.max", x, axis=-1)
-    return b.output(most, b.op("reduce.sum", b.op("mul", x, x), axis=-1))
+    total = b.op("reduce.sum", b.op("mul", x, x), axis=-1)
+    return b.output(b.op("sqrt", total), b.op("reduce.max", x, axis=-1))
 
 
 def mapped(dtype: DType, rows: Size, width: Size) -> Function:
@@ -138,17 +138,13 @@ def test_every_shape(name: str, dtype: DType, rows: int, gpu: Accelerator) -> No
     """Rows that fill a shape, and the shortest that are too long for the one before it."""
     function = MAKERS[name](dtype, "rows", "width")
     model = load_on(gpu, on_gpu(function))
-    (step,) = model.plan.steps
+    step = model.plan.steps[0]
     assert step.gpu is not None
     formula = step.gpu.launch
     assert isinstance(formula, FoldedRows)
-    before = 0
     for number, shape in enumerate(formula.shapes):
-        if shape.capacity < before:  # those of single elements begin
-            before = 0
-        single = shape.vector == 1 and len(formula.shapes) > number
-        widths = (before + shape.vector, shape.capacity - (1 if single else 0))
-        before = shape.capacity
+        single = shape.vector == 1 and formula.shapes[0].vector > 1
+        widths = (shape.least + shape.vector, shape.capacity - single)  # odd: no vectors
         for width in widths if rows == 1 or shape.capacity < 2000 else widths[:1]:
             sizes = {"rows": rows, "width": width}
             launch = device_launch(formula, sizes, gpu.context.properties)
@@ -196,7 +192,7 @@ def test_nan_and_infinities_of_a_row(gpu: Accelerator) -> None:
     model = load_on(gpu, on_gpu(function))
     x = np.random.default_rng(3).standard_normal((6, 64)).astype(np.float32)
     x[0, 63], x[1, 0], x[2], x[3, 5], x[4, 9] = np.nan, np.nan, -np.inf, np.inf, -np.inf
-    most, _ = run_on(gpu, model, [x])
+    _, most = run_on(gpu, model, [x])
     np.testing.assert_array_equal(most.reshape(-1), x.max(-1))
 
 
@@ -207,10 +203,12 @@ def test_no_shape_spills(architecture: str, tmp_path: Path) -> None:
     texts: dict[str, None] = {}
     for make in (softmax, layer_norm):
         for dtype in (F32, BF16):
-            for width in (128, 1024, 4096, 16384):
+            for width in (128, 1024, 4096, 15_000, 16_384, "width"):
                 (step,) = compiled_on_gpu(make(dtype, "rows", width)).plan.steps
                 assert step.gpu is not None
-                texts[step.gpu.printed().text] = None
+                assert isinstance(step.gpu.launch, FoldedRows)
+                numbers = range(len(step.gpu.launch.shapes))
+                texts.update((step.gpu.printed(number).text, None) for number in numbers)
     require_compiled(texts, ["mx_device.cuh", "prelude.cuh"], architecture, tmp_path)
 
 

@@ -58,7 +58,8 @@ class _RowPrinter:
         self.write = printer.write
         self.columns = printer.poly(kernel.inner.extent)
         extent = kernel.inner.extent
-        self.is_full = extent.is_constant and extent.value == shape.capacity
+        width = extent.value if extent.is_constant else shape.least
+        self.sure = width // (shape.lanes * shape.vector)  # vectors of a lane that all rows fill
         self.is_part = shape.lanes < WARP
         number = f"{shape.lanes}, {{number}}"
         printer.folding = f"mx_lanes_{{operator}}<{{kind}}, {number}>({{name}}, turn)"
@@ -73,6 +74,9 @@ class _RowPrinter:
             write(f"const bool whole = {is_whole(printer, kernel, vectors)};")
         else:
             write(f"const bool whole = {'true' if shape.vector == 1 else 'false'};")
+        if not kernel.inner.extent.is_constant:
+            write(f"const int columns = (int){self.columns};")
+            self.columns = "columns"
         write(f"const int lane = threadIdx.x & {shape.lanes - 1};")
         write("int turn = 0;")
         first, step = "blockIdx.x", "gridDim.x"
@@ -103,9 +107,8 @@ class _RowPrinter:
             if base_of(node.data[1]) is None:
                 self._gather(node, name)
                 continue
-            full = "true" if self.is_full else "false"
             where = f"{place_of(self.printer, node)}, lane, {self.columns}"
-            write(f"mx_row_read<{full}, {shape.lanes}>({name}, {where}, whole);", node.node)
+            write(f"mx_row_read<{self.sure}, {shape.lanes}>({name}, {where}, whole);", node.node)
         for node in nodes:
             self.printer.read[node.number] = f"x{node.number}[n].at(e)"
 
@@ -116,7 +119,7 @@ class _RowPrinter:
         write("#pragma unroll")
         with write.block(f"for (int n = 0; n < {self.shape.count}; n++)"):
             write(f"const i64 j = n * {self.shape.lanes} + lane;")
-            within = "" if self.is_full else f"if (j < {self.columns}) "
+            within = f"if (n < {self.sure} || j < {self.columns}) "
             write(f"{within}{name}[n].put(0, p{number}[{self.printer.source(index)}]);", node.node)
 
     def _pass(self, current: Pass) -> None:
@@ -149,10 +152,10 @@ class _RowPrinter:
         write("#pragma unroll")
         with write.block(f"for (int n = 0; n < {shape.count}; n++)"):
             write(f"const int first = (n * {shape.lanes} + lane) * {shape.vector};")
-            if self.is_full:
+            if self.sure == shape.count:
                 self._elements(current)
                 return
-            with write.block(f"if (first < {self.columns})"):
+            with write.block(f"if (n < {self.sure} || first < {self.columns})"):
                 self._elements(current)
 
     def _elements(self, current: Pass) -> None:
