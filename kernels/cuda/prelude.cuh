@@ -164,7 +164,7 @@ MX_INLINE f32 mx_sigmoid_times_f32(f32 x, f32 z, f32 tail) { /* x sigmoid(z + ta
   const bool left = z < 0.0f, deep = z < -64.0f; /* deep: e^(z + 37), which is no subnormal, and e^-37, which is a float */
   const f32 y = -fabsf(z), e = expf(deep ? y + 37.0f : y), rest = e * (left ? tail : -tail);
   const f32 p = left ? fmaf(x, e, x * rest) : x;
-  return copysignf(p / (1.0f + (e + rest)) * (deep ? 8.5330476e-17f : 1.0f), x); /* -inf * 0 is NaN, as composed */
+  return copysignf(p * mx_reciprocal(1.0f + (e + rest)) * (deep ? 8.5330476e-17f : 1.0f), x); /* -inf * 0 is NaN, as composed */
 }
 MX_INLINE f32 mx_silu_f32(f32 x) { return mx_sigmoid_times_f32(x, x, 0.0f); }
 MX_INLINE f32 mx_gelu_quick_f32(f32 x) { /* 1.702 and the product in two parts each */
@@ -210,8 +210,8 @@ MX_INLINE f32 mx_gelu_f32(f32 x) {
   return a < 0.6f ? x * fmaf(x, c, 0.5f) : fmaf(g, -0x1p-64f, x * (x > 0.0f ? 1.0f : 0.0f));
 }
 #endif
-/* gelu for what is rounded to 16 bits at once, within 2^-15 of itself (2^-12 where |x| > 5.7, past what float16 has):
- * the probability of what is beyond |x| is 2^P(|x|) */
+/* Functions for what is rounded to 16 bits at once: near enough that this is all the error, but for a 20th of it. Powers
+ * of 2 are made 2^64 times as large, so that none is subnormal. In gelu, what is beyond |x| has the probability 2^P(|x|). */
 MX_INLINE f32 mx_gelu_half(f32 x) {
   const f32 a = fminf(fabsf(x), 14.6f);
   f32 p = -1.76707016e-09f;
@@ -223,9 +223,17 @@ MX_INLINE f32 mx_gelu_half(f32 x) {
   p = fmaf(p, a, -0.0540152378f);
   p = fmaf(p, a, -0.458681852f);
   p = fmaf(p, a, -1.1510489f);
-  p = fmaf(p, a, 62.9999763f); /* 2^64 times as much, which is no subnormal */
+  p = fmaf(p, a, 62.9999763f);
   return fmaf(a * mx_exp2_near(p), -0x1p-64f, x * (x > 0.0f ? 1.0f : 0.0f));
 }
+MX_INLINE f32 mx_sigmoid_times_half(f32 x, f32 z) {
+  const f32 e = mx_exp2_near(fmaf(fabsf(z), -1.44269504f, 64.0f));
+  return (z < 0.0f ? x * e * 0x1p-64f : x) * mx_reciprocal_near(fmaf(e, 0x1p-64f, 1.0f));
+}
+MX_INLINE f32 mx_sigmoid_half(f32 x) { return mx_sigmoid_times_half(1.0f, x); }
+MX_INLINE f32 mx_silu_half(f32 x) { return mx_sigmoid_times_half(x, x); }
+MX_INLINE f32 mx_gelu_tanh_half(f32 x) { return mx_sigmoid_times_half(x, x * fmaf(0.071354814f, x * x, 1.5957692f)); }
+MX_INLINE f32 mx_gelu_quick_half(f32 x) { return mx_sigmoid_times_half(x, 1.702f * x); }
 MX_INLINE f32 mx_tanh_sigmoid_f32(f32 x) { return mx_tanh_f32(x) * mx_sigmoid_f32(x); }
 MX_INLINE f64 mx_floordiv_f64(f64 a, f64 b) { /* consistent with mod: a = floordiv * b + mod */
   const f64 r = fmod(a, b), q = (a - r) / b;

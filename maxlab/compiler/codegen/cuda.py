@@ -6,11 +6,13 @@ do), and ``fault``, where a kernel reports an index that is out of range. Every 
 64-bit word. Whatever the grid, every kernel walks over all of its items.
 
 ``flat``    one thread an element, or a vector of them: loads and stores of 16 bytes where they are
-            side by side and the memory is aligned
-``map``     ``blockDim.y`` rows a block, ``gridDim.y`` blocks a row
-``row``     one block a row, or one warp a row; folds end with shuffles and, for a block, one
-            exchange through shared memory; kept rows are in dynamic shared memory, each element
-            read by the thread that wrote it
+            side by side and the memory is aligned (`cuda_maps`)
+``map``     ``blockDim.y`` rows a block, ``gridDim.y`` blocks a row; where vectors are possible, a
+            thread goes down the rows with one of columns (`cuda_maps`)
+``kept``    part of a warp, a warp or a block a row, which stays in registers (`cuda_rows`)
+``row``     one block a row, or one warp a row, that loop over it, for what ``kept`` does not hold;
+            folds end with shuffles and, for a block, one exchange through shared memory; kept rows
+            are in dynamic shared memory, each element read by the thread that wrote it
 ``split``   several blocks a row, where rows are long and few: each leaves what it has folded in
             memory, and the last one to come folds that
 ``col``     one thread a result; neighbouring threads read neighbouring columns
@@ -40,10 +42,11 @@ from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.compiler.printed import HEADERS, CudaPrinted
 from maxlab.digests import blake2b
-from maxlab.dtype import DType
 from maxlab.opset.notes import BEGINS, INDEX, NAN
 
 WARPS = THREADS // 32
+SHORT = frozenset({"gelu", "gelu_tanh", "gelu_quick", "silu", "sigmoid"})
+"""Functions with a shorter formula for what is rounded to 16 bits."""
 
 
 ROW_BLOCKS = 5
@@ -80,11 +83,10 @@ class CudaPrinter(Printer):
             return loaded(element, node.dtype)
         if node.kind == "kept":
             return self.kept.format(node.data)
-        if node.kind == "op" and node.data == "gelu" and self.accuracy == "default":
-            if node.dtype in (DType.bfloat16, DType.float16):
-                return rounded(
-                    f"mx_gelu_half({self.names[node.args[0].number]})", node.dtype, "cuda"
-                )
+        if node.kind == "op" and node.data in SHORT and self.accuracy != "exact":
+            if node.dtype in SIXTEEN:
+                short = f"mx_{node.data}_half({self.names[node.args[0].number]})"
+                return rounded(short, node.dtype, "cuda")
         return super().text(node)
 
     def store(self, store: Store) -> None:
