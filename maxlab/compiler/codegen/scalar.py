@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from maxlab.compiler.loops import Expr
+from maxlab.compiler.loops import Expr, walk
 from maxlab.dtype import DType
 from maxlab.errors import DTypeError
 from maxlab.opset.core import scalar_text
@@ -173,19 +173,18 @@ def is_representable(node: Expr) -> bool:
     """Whether the compute value of ``node`` surely is one of its dtype, so that to store it rounds
     nothing: what is summed up may be more exact than that.
     """
-    if node.kind in ("acc", "tile"):
-        return False
-    if node.kind == "op" and node.dtype in HALVES and _rounds(node):
-        return True
-    if node.kind == "cast" and node.data is not node.dtype:
-        return True
-    values = [a for a in node.args if a.dtype is node.dtype]
-    return node.kind in ("load", "gather", "const", "kept") or all(map(is_representable, values))
-
-
-def _rounds(node: Expr) -> bool:
-    spelling = scalar_text(node.data)["cuda"]
-    return spelling.rounds
+    known: dict[int, bool] = {}
+    for n in walk([node]):
+        if n.kind in ("acc", "tile"):
+            known[n.number] = False
+        elif n.kind == "op" and n.dtype in HALVES and scalar_text(n.data)["cuda"].rounds:
+            known[n.number] = True
+        elif n.kind in ("op", "guard") or (n.kind == "cast" and n.data is n.dtype):
+            values = [known[a.number] for a in n.args if a.dtype is n.dtype]
+            known[n.number] = bool(values) and all(values)
+        else:
+            known[n.number] = True
+    return known[node.number]
 
 
 def expression(node: Expr, a: Sequence[str], language: Language) -> str:
