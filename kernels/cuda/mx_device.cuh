@@ -17,8 +17,8 @@
  *                                         tile i: row g, columns 2t 2t+1 (trans: rows 2t 2t+1, column g)
  *   mx_max_nan(a, b), mx_min_nan(a, b)    NaN if either is; which of two zeros is open
  *   mx_exp2_near(x)                       2^x within 2 ulp, 0 where that is subnormal
- *   mx_quotient(a, b)                     a / b within 1 ulp, where neither it, nor b, nor 1 / b is subnormal or infinite
- *   mx_reciprocal(x), .._near(x)          1 / x within 1 ulp, where neither it nor x is subnormal or infinite; within 2
+ *   mx_quotient(a, b)                     a / b within 1 ulp, where a and it are finite, and neither b nor 1 / b is subnormal or infinite
+ *   mx_reciprocal_near(x)                 1 / x within 2 ulp, where neither it nor x is subnormal or infinite
  *   mx_cp_async<BYTES>(shared, global)    starts copying 4, 8 or 16 bytes, aligned to their size; with a third argument
  *                                         only that many are read and the rest become 0
  *   mx_cp_async_commit()                  makes one group of the copies started since the last one
@@ -56,7 +56,6 @@ MX_INLINE f32 mx_max_nan(f32 a, f32 b) { return a != a || a > b ? a : b; }
 MX_INLINE f32 mx_min_nan(f32 a, f32 b) { return a != a || a < b ? a : b; }
 MX_INLINE f32 mx_exp2_near(f32 x) { return x < -126.0f ? 0.0f : exp2f(x); }
 MX_INLINE f32 mx_quotient(f32 a, f32 b) { return a / b; }
-MX_INLINE f32 mx_reciprocal(f32 x) { return 1.0f / x; }
 MX_INLINE f32 mx_reciprocal_near(f32 x) { return 1.0f / x; }
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");
@@ -144,10 +143,6 @@ MX_INLINE f32 mx_reciprocal_near(f32 x) {
   f32 r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
-}
-MX_INLINE f32 mx_reciprocal(f32 x) {
-  const f32 r = mx_reciprocal_near(x);
-  return fmaf(fmaf(-x, r, 1.0f), r, r);
 }
 MX_INLINE f32 mx_quotient(f32 a, f32 b) {
   const f32 r = mx_reciprocal_near(b);

@@ -164,7 +164,8 @@ MX_INLINE f32 mx_sigmoid_times_f32(f32 x, f32 z, f32 tail) { /* x sigmoid(z + ta
   const bool left = z < 0.0f, deep = z < -64.0f; /* deep: e^(z + 37), which is no subnormal, and e^-37, which is a float */
   const f32 y = -fabsf(z), e = expf(deep ? y + 37.0f : y), rest = e * (left ? tail : -tail);
   const f32 p = left ? fmaf(x, e, x * rest) : x;
-  return copysignf(p * mx_reciprocal(1.0f + (e + rest)) * (deep ? 8.5330476e-17f : 1.0f), x); /* -inf * 0 is NaN, as composed */
+  const f32 q = copysignf(mx_quotient(p, 1.0f + (e + rest)) * (deep ? 8.5330476e-17f : 1.0f), x);
+  return x < __builtin_inff() ? q : x; /* -inf * 0 is NaN, as composed */
 }
 MX_INLINE f32 mx_silu_f32(f32 x) { return mx_sigmoid_times_f32(x, x, 0.0f); }
 MX_INLINE f32 mx_gelu_quick_f32(f32 x) { /* 1.702 and the product in two parts each */

@@ -65,6 +65,8 @@ def shape_of(width: int, vector: int, most: int, least: int = 1) -> RowShape | N
     vectors = -(-width // vector)
     usual = max(min(USUAL_VECTORS if vector > 1 else USUAL, most // vector), 1)
     lanes = max(_power(min(vectors, LEAST_LANES)), _power(-(-vectors // usual)), least)
+    if lanes > WARP and -(-vectors // (lanes // 2)) <= min(usual + usual // 2, most // vector):
+        lanes = max(lanes // 2, WARP)  # a few more of each are better than many idle lanes
     if lanes > MOST_LANES // 2:  # then two blocks have room beside each other
         lanes = MOST_LANES // 2 if vectors * vector <= most * MOST_LANES // 2 else MOST_LANES
     count = -(-vectors // lanes)
@@ -76,16 +78,19 @@ def shape_of(width: int, vector: int, most: int, least: int = 1) -> RowShape | N
 
 def shapes_of(vector: int, most: int, least: int = 1) -> tuple[RowShape, ...]:
     """Shapes for rows of any width, the smallest first: each holds rows twice as long as the one
-    before it; four times where elements come one by one, which is slow anyway.
+    before it. Behind those for vectors are those whose elements come one by one.
     """
     found: list[RowShape] = []
-    for size, times in ((vector, 2), (1, 4)) if vector > 1 else ((1, 4),):
-        width, before = LEAST_LANES * size * times, 0
-        while (shape := shape_of(width, size, most, least)) is not None:
+    for size in (vector, 1) if vector > 1 else (1,):
+        width, before = 2 * LEAST_LANES * size, 0
+        few = most if size > 1 else min(most, USUAL)  # each has an address, too
+        while (shape := shape_of(width, size, few, least)) is not None:
+            if size == 1 and shape.lanes == MOST_LANES:
+                break  # they have too few registers for that
             if shape.capacity > before:
                 found.append(replace(shape, least=before))
                 before = shape.capacity
-            width *= times
+            width *= 2
     return tuple(found)
 
 
