@@ -161,8 +161,7 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "size": "bytes of such a number",
             "lean": "kept and size of the kernel for rows that do not fit into shared memory",
             "folds": "of the kernel whose blocks share a row",
-            "shapes": "how a row is kept in registers: lanes, rows of a block, elements of a "
-            "vector, vectors of a lane",
+            "shapes": "how rows can be kept in registers",
         },
     ),
     "Parts": (
