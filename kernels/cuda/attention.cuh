@@ -76,7 +76,7 @@ typedef mx_attention_tile<16, 32, 128, 128, 64> mx_attention_128_short;
 MX_INLINE f32 mx_power(f32 x) { return mx_exp_f32(x); }
 #else
 #define MX_TO_POWER 1.44269504f
-MX_INLINE f32 mx_power(f32 x) { return mx_exp2(x); }
+MX_INLINE f32 mx_power(f32 x) { return mx_exp2_near(x); }
 #endif
 /* Where the exponent of a row is counted from, and how much of what was summed remains when it moves. */
 MX_INLINE f32 mx_shift(f32 top) { return top == -MX_INFINITY ? 0.0f : top; }

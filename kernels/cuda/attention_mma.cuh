@@ -223,7 +223,7 @@ template <class T, int MT, int BK, int DV> struct mx_softmax_rows {
         const f32 before = top[m][r];
         top[m][r] = fmaxf(before, high * factor);
         shift[m][r] = top[m][r] == -MX_INFINITY ? 0.0f : top[m][r];
-        fade[m][r] = before == top[m][r] ? 1.0f : mx_exp2(before - shift[m][r]);
+        fade[m][r] = before == top[m][r] ? 1.0f : mx_exp2_near(before - shift[m][r]);
         moved |= fade[m][r] != 1.0f;
       }
     }
@@ -242,7 +242,7 @@ template <class T, int MT, int BK, int DV> struct mx_softmax_rows {
     for (int e = 0; e < 4; e++) {
       const int r = e % 2;
       const f32 *const x = &s[m][2 * kk + e / 2][r * 2];
-      const f32 low = mx_exp2(fmaf(x[0], factor, -shift[m][r])), high = mx_exp2(fmaf(x[1], factor, -shift[m][r]));
+      const f32 low = mx_exp2_near(fmaf(x[0], factor, -shift[m][r])), high = mx_exp2_near(fmaf(x[1], factor, -shift[m][r]));
       sum[m][r] += low + high;
       p[e] = mx_mma16<T>::pair(low, high);
     }

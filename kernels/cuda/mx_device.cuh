@@ -17,8 +17,11 @@
  *                                         tile i: row g, columns 2t 2t+1 (trans: rows 2t 2t+1, column g)
  *   mx_pair_bf16(low, high), mx_pair_f16  two floats rounded to 16 bits, the first in the lower half
  *   mx_half_value(bits)                   the float that a float16 is
- *   mx_exp2(x)                            2^x within 2 ulp; subnormal results and arguments may be 0
  *   mx_forget(x)                          the compiler takes x for unknown: what was computed of it is computed again
+ *   mx_max_nan(a, b), mx_min_nan(a, b)    NaN if either is; which of two zeros is open
+ *   mx_exp2_near(x)                       2^x within 2 ulp, 0 where that is subnormal
+ *   mx_quotient(a, b)                     a / b within 1 ulp, where a and it are finite, and neither b nor 1 / b is subnormal or infinite
+ *   mx_reciprocal_near(x)                 1 / x within 2 ulp, where neither it nor x is subnormal or infinite
  *   mx_cp_async<BYTES>(shared, global)    starts copying 4, 8 or 16 bytes, aligned to their size; with a third argument
  *                                         only that many are read and the rest become 0
  *   mx_cp_async_commit()                  makes one group of the copies started since the last one
@@ -59,8 +62,12 @@ MX_INLINE u32 mx_pair_f16(f32 low, f32 high) {
   return cs_half_bits(low) | (u32)cs_half_bits(high) << 16;
 }
 MX_INLINE f32 mx_half_value(u16 bits) { return cs_half_value(bits); }
-MX_INLINE f32 mx_exp2(f32 x) { return exp2f(x); }
 MX_INLINE void mx_forget(int &) {}
+MX_INLINE f32 mx_max_nan(f32 a, f32 b) { return a != a || a > b ? a : b; }
+MX_INLINE f32 mx_min_nan(f32 a, f32 b) { return a != a || a < b ? a : b; }
+MX_INLINE f32 mx_exp2_near(f32 x) { return x < -126.0f ? 0.0f : exp2f(x); }
+MX_INLINE f32 mx_quotient(f32 a, f32 b) { return a / b; }
+MX_INLINE f32 mx_reciprocal_near(f32 x) { return 1.0f / x; }
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");
   cs_copy_async(shared, global, BYTES, valid);
@@ -131,10 +138,36 @@ MX_INLINE f32 mx_half_value(u16 bits) {
   return value;
 }
 MX_INLINE void mx_forget(int &x) { asm volatile("" : "+r"(x)); }
-MX_INLINE f32 mx_exp2(f32 x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define MX_CONVERTS 1 /* mx_pair_bf16 and its kind are instructions */
+MX_INLINE f32 mx_max_nan(f32 a, f32 b) {
+  f32 c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+MX_INLINE f32 mx_min_nan(f32 a, f32 b) {
+  f32 c;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+#else
+MX_INLINE f32 mx_max_nan(f32 a, f32 b) { return a != a || a > b ? a : b; }
+MX_INLINE f32 mx_min_nan(f32 a, f32 b) { return a != a || a < b ? a : b; }
+#endif
+MX_INLINE f32 mx_exp2_near(f32 x) {
   f32 y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+MX_INLINE f32 mx_reciprocal_near(f32 x) {
+  f32 r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+MX_INLINE f32 mx_quotient(f32 a, f32 b) {
+  const f32 r = mx_reciprocal_near(b);
+  const f32 q = __fmul_rn(a, r);
+  return fmaf(fmaf(-q, b, a), r, q);
 }
 template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global, int valid = BYTES) {
   static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "copies are of 4, 8 or 16 bytes");

@@ -19,6 +19,11 @@
 MX_INLINE u32 mx_bits_f32(f32 x) { return __float_as_uint(x); }
 MX_INLINE f32 mx_f32_bits(u32 u) { return __uint_as_float(u); }
 MX_INLINE f32 mx_bf16_to_f32(u16 h) { return mx_f32_bits((u32)h << 16); }
+#ifdef MX_CONVERTS /* the device has instructions for it; their NaN is another one */
+MX_INLINE u16 mx_f32_to_bf16(f32 x) { return (u16)mx_pair_bf16(x, 0.0f); }
+MX_INLINE f32 mx_f16_to_f32(u16 h) { return mx_half_value(h); }
+MX_INLINE u16 mx_f32_to_f16(f32 x) { return (u16)mx_pair_f16(x, 0.0f); }
+#else
 MX_INLINE u16 mx_f32_to_bf16(f32 x) {
   const u32 u = mx_bits_f32(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return (u16)((u >> 16) | 0x40u); /* NaN stays NaN */
@@ -40,6 +45,16 @@ MX_INLINE u16 mx_f32_to_f16(f32 x) {
   }
   return (u16)(sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13));
 }
+#endif
+/* rounding without storing; what to store for a value that is one of the type already */
+MX_INLINE f32 mx_round_f16(f32 x) { return mx_f16_to_f32(mx_f32_to_f16(x)); }
+MX_INLINE u16 mx_exact_f16(f32 x) { return mx_f32_to_f16(x); }
+MX_INLINE u16 mx_exact_bf16(f32 x) { return (u16)(mx_bits_f32(x) >> 16); }
+#ifdef MX_CONVERTS
+MX_INLINE f32 mx_round_bf16(f32 x) { return mx_f32_bits(mx_pair_bf16(0.0f, x)); }
+#else
+MX_INLINE f32 mx_round_bf16(f32 x) { return mx_bf16_to_f32(mx_f32_to_bf16(x)); }
+#endif
 /* floats of 8 bits, see kernels/c/prelude.h: `off` is what exponents are off by, 8 in the kind without infinities and -0 */
 template <u32 off> MX_INLINE f32 mx_f8_to_f32(u32 c) {
   const u32 a = c & 0x7fu;
@@ -150,7 +165,8 @@ MX_INLINE f32 mx_sigmoid_times_f32(f32 x, f32 z, f32 tail) { /* x sigmoid(z + ta
   const bool left = z < 0.0f, deep = z < -64.0f; /* deep: e^(z + 37), which is no subnormal, and e^-37, which is a float */
   const f32 y = -fabsf(z), e = expf(deep ? y + 37.0f : y), rest = e * (left ? tail : -tail);
   const f32 p = left ? fmaf(x, e, x * rest) : x;
-  return copysignf(p / (1.0f + (e + rest)) * (deep ? 8.5330476e-17f : 1.0f), x); /* -inf * 0 is NaN, as composed */
+  const f32 q = copysignf(mx_quotient(p, 1.0f + (e + rest)) * (deep ? 8.5330476e-17f : 1.0f), x);
+  return x < __builtin_inff() ? q : x; /* -inf * 0 is NaN, as composed */
 }
 MX_INLINE f32 mx_silu_f32(f32 x) { return mx_sigmoid_times_f32(x, x, 0.0f); }
 MX_INLINE f32 mx_gelu_quick_f32(f32 x) { /* 1.702 and the product in two parts each */
@@ -166,37 +182,60 @@ MX_INLINE f32 mx_gelu_tanh_f32(f32 x) { /* x sigmoid(c (k + l c^2)), and the rou
   return mx_sigmoid_times_f32(x, z, fmaf(c, rest, fmaf(c, w, -z)));
 }
 /* near 0 x (1/2 + x P(x^2)), beyond max(x, 0) - |x|/2 erfc(|x|/sqrt 2), where that is w e^(-x^2/2) with a ratio w: the
- * fits are those of kernels/c/functions.h, and e^(-x^2/2) = 2^n (1 + (e^r - 1)) is never rounded by itself */
+ * fits of both are those of kernels/c/functions.h. e^(-x^2/2) = 2^n e^r is never rounded by itself, nor is r: v is -2 r,
+ * and what squaring lost is added to it. x times 1 or 0 is the maximum, with NaN and -inf * 0 as composed. */
 MX_INLINE f32 mx_gelu_f32(f32 x) {
-  const f32 a = fminf(fabsf(x), 14.8f), s = __fmul_rn(a, a), h = __fmul_rn(-0.5f, s);
+  const f32 a = fminf(fabsf(x), 14.8f), s = __fmul_rn(a, a);
   f32 c = -0.00109547518f;
   c = fmaf(c, s, 0.00994818661f);
   c = fmaf(c, s, -0.0664877166f);
   c = fmaf(c, s, 0.398942202f);
-  f32 p = 0.0186540417f;
-  p = fmaf(p, a, 0.14883986f);
-  p = fmaf(p, a, 0.545439309f);
-  p = fmaf(p, a, 0.999971484f);
+  f32 p = 0.0373080834f;
+  p = fmaf(p, a, 0.29767972f);
+  p = fmaf(p, a, 1.09087862f);
+  p = fmaf(p, a, 1.99994297f);
   f32 q = 0.0148883825f;
   q = fmaf(q, a, 0.118562417f);
   q = fmaf(q, a, 0.468422716f);
   q = fmaf(q, a, 1.00069444f);
   q = fmaf(q, a, 1.0f);
-  const f32 t = __fmul_rn(a, q), w = 0.5f * t / fmaf(t, 1.25331414f, p);
-  const f32 n = rintf(fmaf(h, 1.44269504f, -0.0848f)); /* r from -0.288 to 0.406: the rounding of e^r - 1 is small */
-  const f32 low = fmaf(n, -1.42860677e-06f, __fmul_rn(-0.5f, fmaf(a, a, -s))), r = fmaf(n, -0.693145752f, h) + low;
-  f32 e = 0.00146524084f;
-  e = fmaf(e, r, 0.00836021826f);
-  e = fmaf(e, r, 0.0416581705f);
-  e = fmaf(e, r, 0.166665718f);
-  e = fmaf(e, r, 0.500000179f);
-  e = fmaf(e * r, r, r);
-  const i32 m = (i32)n, half = m >> 1; /* 2^n in two factors, since it may be too small for one */
-  const f32 g = fmaf(w, e, w) * mx_f32_bits((u32)(half + 127) << 23) * mx_f32_bits((u32)(m - half + 127) << 23);
-  const f32 y = a < 0.6f ? x * fmaf(x, c, 0.5f) : x > 0.0f ? x - g : -g;
-  return x > -__builtin_inff() ? y : x - x; /* -inf * 0 is NaN, as composed */
+  const f32 t = __fmul_rn(a, q), w = mx_quotient(t, fmaf(t, 2.50662827f, p));
+  const f32 shifted = fmaf(s, -0.721347520f, 12583103.0f), n = shifted - 12583103.0f; /* rounds, and leaves n + 191 */
+  const f32 v = fmaf(n, 1.3862915f, s) + fmaf(n, 2.85721354e-06f, fmaf(a, a, -s));
+  f32 e = 2.17981069e-05f;
+  e = fmaf(e, v, -0.000261533161f);
+  e = fmaf(e, v, 0.00260413764f);
+  e = fmaf(e, v, -0.0208331477f);
+  e = fmaf(e, v, 0.125f);
+  e = v * fmaf(e, v, -0.5f);
+  const f32 g = fmaf(w, e, w) * mx_f32_bits(mx_bits_f32(shifted) << 23); /* 2^(n + 64): 2^n may be no float */
+  return a < 0.6f ? x * fmaf(x, c, 0.5f) : fmaf(g, -0x1p-64f, x * (x > 0.0f ? 1.0f : 0.0f));
 }
 #endif
+/* Functions for what is rounded to 16 bits at once: near enough that this is all the error, but for a 20th of it. Powers
+ * of 2 are made 2^64 times as large, so that none is subnormal. In gelu, what is beyond |x| has the probability 2^P(|x|). */
+MX_INLINE f32 mx_gelu_half(f32 x) {
+  const f32 a = fminf(fabsf(x), 14.6f);
+  f32 p = -1.76707016e-09f;
+  p = fmaf(p, a, 1.32980745e-07f);
+  p = fmaf(p, a, -4.36868049e-06f);
+  p = fmaf(p, a, 8.29354321e-05f);
+  p = fmaf(p, a, -0.00101946923f);
+  p = fmaf(p, a, 0.00867647491f);
+  p = fmaf(p, a, -0.0540152378f);
+  p = fmaf(p, a, -0.458681852f);
+  p = fmaf(p, a, -1.1510489f);
+  p = fmaf(p, a, 62.9999763f);
+  return fmaf(a * mx_exp2_near(p), -0x1p-64f, x * (x > 0.0f ? 1.0f : 0.0f));
+}
+MX_INLINE f32 mx_sigmoid_times_half(f32 x, f32 z) {
+  const f32 e = mx_exp2_near(fmaf(fabsf(z), -1.44269504f, 64.0f));
+  return (z < 0.0f ? x * e * 0x1p-64f : x) * mx_reciprocal_near(fmaf(e, 0x1p-64f, 1.0f));
+}
+MX_INLINE f32 mx_sigmoid_half(f32 x) { return mx_sigmoid_times_half(1.0f, x); }
+MX_INLINE f32 mx_silu_half(f32 x) { return mx_sigmoid_times_half(x, x); }
+MX_INLINE f32 mx_gelu_tanh_half(f32 x) { return mx_sigmoid_times_half(x, x * fmaf(0.071354814f, x * x, 1.5957692f)); }
+MX_INLINE f32 mx_gelu_quick_half(f32 x) { return mx_sigmoid_times_half(x, 1.702f * x); }
 MX_INLINE f32 mx_tanh_sigmoid_f32(f32 x) { return mx_tanh_f32(x) * mx_sigmoid_f32(x); }
 MX_INLINE f64 mx_floordiv_f64(f64 a, f64 b) { /* consistent with mod: a = floordiv * b + mod */
   const f64 r = fmod(a, b), q = (a - r) / b;
@@ -268,6 +307,19 @@ MX_CAST(u64)
 /* ---- elements that are read or written at once ------------------------------------------------------------------------ */
 template <class T, int N> struct __align__(sizeof(T) * N) mx_pack {
   T v[N];
+  __device__ __forceinline__ T at(int e) const { return v[e]; }
+  __device__ __forceinline__ void put(int e, T x) { v[e] = x; }
+};
+/* two of 16 bits in a register, where taking them apart is one instruction; they are put in order */
+template <int N> struct __align__(2 * N) mx_pack<u16, N> {
+  u32 v[N / 2];
+  __device__ __forceinline__ u16 at(int e) const { return (u16)(e & 1 ? v[e / 2] >> 16 : v[e / 2]); }
+  __device__ __forceinline__ void put(int e, u16 x) { v[e / 2] = e & 1 ? v[e / 2] | (u32)x << 16 : x; }
+};
+template <> struct mx_pack<u16, 1> {
+  u16 v[1];
+  __device__ __forceinline__ u16 at(int) const { return v[0]; }
+  __device__ __forceinline__ void put(int, u16 x) { v[0] = x; }
 };
 
 /* ---- a warp or a block folds one value of each thread; every thread gets the result ---------------------------------- */
@@ -276,9 +328,11 @@ struct mx_add {
 };
 struct mx_larger {
   template <class T> MX_INLINE T of(T a, T b) { return a != a || a > b ? a : b; } /* NaN is handed on */
+  MX_INLINE f32 of(f32 a, f32 b) { return mx_max_nan(a, b); }
 };
 struct mx_smaller {
   template <class T> MX_INLINE T of(T a, T b) { return a != a || a < b ? a : b; }
+  MX_INLINE f32 of(f32 a, f32 b) { return mx_min_nan(a, b); }
 };
 template <class OP, class T> MX_INLINE T mx_warp_fold(T x) {
 #pragma unroll
@@ -302,6 +356,56 @@ template <class T> MX_INLINE T mx_warp_min(T x) { return mx_warp_fold<mx_smaller
 template <class T> MX_INLINE T mx_block_sum(T x) { return mx_block_fold<mx_add, T>(x); }
 template <class T> MX_INLINE T mx_block_max(T x) { return mx_block_fold<mx_larger, T>(x); }
 template <class T> MX_INLINE T mx_block_min(T x) { return mx_block_fold<mx_smaller, T>(x); }
+
+/* ---- rows in registers: vector n * LANES + lane of a row is in v[n] of the lane ----------------------------------------- */
+/* SURE: so many vectors of a lane all rows fill. `whole`: they are aligned; else their elements are taken one by one. */
+template <int SURE, int LANES, class T, int V, int N>
+MX_INLINE void mx_row_read(mx_pack<T, V> (&to)[N], const T *row, int lane, int columns, bool whole) {
+  if (whole) {
+#pragma unroll
+    for (int n = 0; n < N; n++)
+      if (n < SURE || (n * LANES + lane) * V < columns) to[n] = ((const mx_pack<T, V> *)row)[n * LANES + lane];
+  } else {
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+      for (int e = 0; e < V; e++)
+        if (n < SURE || (n * LANES + lane) * V < columns) to[n].put(e, row[(n * LANES + lane) * V + e]);
+  }
+}
+template <class T, int V> MX_INLINE void mx_put(T *to, const mx_pack<T, V> &from, bool whole) {
+  if (whole) {
+    *(mx_pack<T, V> *)to = from;
+  } else {
+#pragma unroll
+    for (int e = 0; e < V; e++) to[e] = from.at(e);
+  }
+}
+/* LANES threads beside each other, a power of two, fold one value of each. More than a warp need shared memory: each
+ * SITE has its own, and takes the halves of it by turns, so that one barrier is enough. */
+template <class OP, int LANES, int SITE, class T> MX_INLINE T mx_lanes_fold(T x, int turn) {
+#pragma unroll
+  for (int step = (LANES < 32 ? LANES : 32) / 2; step; step >>= 1) x = OP::of(x, (T)__shfl_xor_sync(MX_FULL_WARP, x, step));
+  if (LANES > 32) {
+    constexpr int warps = LANES > 32 ? LANES / 32 : 1;
+    __shared__ T part[2][warps];
+    if ((threadIdx.x & 31) == 0) part[turn][threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = part[turn][threadIdx.x & (warps - 1)];
+#pragma unroll
+    for (int step = warps / 2; step; step >>= 1) x = OP::of(x, (T)__shfl_xor_sync(MX_FULL_WARP, x, step));
+  }
+  return x;
+}
+template <class T, int LANES, int SITE> MX_INLINE T mx_lanes_sum(T x, int turn) {
+  return mx_lanes_fold<mx_add, LANES, SITE, T>(x, turn);
+}
+template <class T, int LANES, int SITE> MX_INLINE T mx_lanes_max(T x, int turn) {
+  return mx_lanes_fold<mx_larger, LANES, SITE, T>(x, turn);
+}
+template <class T, int LANES, int SITE> MX_INLINE T mx_lanes_min(T x, int turn) {
+  return mx_lanes_fold<mx_smaller, LANES, SITE, T>(x, turn);
+}
 
 /* ---- what a kernel finds wrong: the first thing is kept, as {kind, which, value, limit} -------------------------------- */
 MX_INLINE void mx_found(i64 *fault, i64 kind, i64 which, i64 value, i64 limit) {

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from maxlab.compiler.codegen import cuda
+from maxlab.compiler.codegen import cuda, cuda_rows
 from maxlab.compiler.codegen.cuda_product import print_attention, print_product
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.compiler.loops import Kernel
 from maxlab.compiler.printed import CudaPrinted
 from maxlab.compiler.products import AttentionCall, Contraction
+from maxlab.compiler.row_shapes import RowShape
 from maxlab.dtype import DType
 from maxlab.ir.poly import Poly
 
@@ -26,15 +27,18 @@ class RowsText:
     Attributes:
         kernel: Its loops.
         kept: Rows of numbers that it keeps.
-        by: Who folds a row: a block of threads, a warp, or several blocks.
+        by: Who folds a row: a block of threads, a warp, several blocks, or the threads of a shape,
+            in whose registers it stays.
     """
 
     kernel: Kernel
     kept: int
-    by: Literal["block", "warp", "blocks"]
+    by: Literal["block", "warp", "blocks"] | RowShape
 
     def printed(self) -> CudaPrinted:
         """The text."""
+        if isinstance(self.by, RowShape):
+            return cuda_rows.print_kept_rows(self.kernel, self.by)
         if self.by == "blocks":
             return cuda.print_split_rows(self.kernel)
         return cuda.print_folded_rows(self.kernel, self.kept, self.by == "warp")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
+from maxlab.compiler.row_shapes import RowShape
 from maxlab.dtype import DType
 from maxlab.ir.poly import ZERO, Poly
 
@@ -121,18 +122,26 @@ class Strided:
 
 @dataclass(frozen=True, slots=True)
 class MappedRows:
-    """Blocks of several rows when these are short, and several blocks a row when they are long."""
+    """Blocks of several rows when these are short, and several blocks a row when they are long.
+
+    Attributes:
+        rows: How many there are.
+        width: Elements of a row.
+        vector: Elements of a row that a thread takes at a time.
+    """
 
     rows: Poly
     width: Poly
+    vector: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedRows:
-    """A warp a row or a block a row, by the rows' width, or several blocks a row.
+    """Rows in registers, a warp a row or a block a row, by their width, or several blocks a row.
 
-    The kernels are numbered: 0 a block a row, 1 a warp a row, 2 a block a row that keeps less,
-    which is for rows that do not fit into shared memory, 3 several blocks a row.
+    The kernels are numbered: first one for each of ``shapes``; then, from there on, 0 a block a
+    row, 1 a warp a row, 2 a block a row that keeps less, which is for rows that do not fit into
+    shared memory, 3 several blocks a row.
 
     Attributes:
         rows: How many there are.
@@ -141,6 +150,7 @@ class FoldedRows:
         size: Bytes of one such number.
         lean: ``kept`` and ``size`` of the kernel that keeps less.
         folds: Folds of the kernel that shares rows among blocks; 0 where there is none.
+        shapes: How rows can be kept in registers.
     """
 
     rows: Poly
@@ -149,6 +159,7 @@ class FoldedRows:
     size: int
     lean: tuple[int, int]
     folds: int
+    shapes: tuple[RowShape, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.op_facts import OpFacts
+from maxlab.compiler.row_shapes import RowShape
 from maxlab.dtype import DType
 from maxlab.errors import Location, MaxlabError
 from maxlab.ir import DeviceRef
@@ -209,7 +210,7 @@ RECORDS: dict[str, type] = {
         plans.Packing, plans.Binds, plans.Exchange, plans.KernelArgument, Operand, ProductTemplate,
         AttentionTemplate, launches.LibraryProduct, Guard, Check, Fault, Note, facts.InputFacts,
         facts.OutputFacts, facts.WeightFacts, facts.Bound, facts.Conditions, facts.SizeFacts,
-        facts.AheadFacts,
+        facts.AheadFacts, RowShape,
     )
 }  # fmt: skip
 """The dataclasses that a plan is made of, which are written field by field."""

@@ -251,6 +251,13 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "queries": "that a block makes",
         "head": "the largest width of a head",
     },
+    "shape": {
+        "lanes": "threads that share a row",
+        "rows": "of a block, at most",
+        "vector": "elements that a lane reads and writes at once",
+        "count": "vectors of a lane",
+        "least": "elements that rows have more than",
+    },
     "launch": {name: note for name, (note, _) in LAUNCH_NOTES.items()},
     **{name: fields for name, (_, fields) in LAUNCH_NOTES.items()},
 }
@@ -258,7 +265,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 
 _SAME: Mapping[str, str] = {
     "kernels": "kernel", "strips": "kernel", "left": "operand", "right": "operand",
-    "templates": "template",
+    "templates": "template", "shapes": "shape",
 }  # fmt: skip
 """Fields whose inside is explained under another name."""
 

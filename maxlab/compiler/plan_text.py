@@ -146,10 +146,14 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "MappedRows": (
         "blocks of the GPU take rows; several share a long one",
-        {"rows": "how many there are", "width": "elements of a row"},
+        {
+            "rows": "how many there are",
+            "width": "elements of a row",
+            "vector": "elements of a row that a thread takes at a time",
+        },
     ),
     "FoldedRows": (
-        "a warp or a block of the GPU takes a row",
+        "threads of the GPU take a row: part of a warp, a warp, or a block",
         {
             "rows": "how many there are",
             "width": "elements of a row",
@@ -157,6 +161,7 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "size": "bytes of such a number",
             "lean": "kept and size of the kernel for rows that do not fit into shared memory",
             "folds": "of the kernel whose blocks share a row",
+            "shapes": "how rows can be kept in registers",
         },
     ),
     "Parts": (

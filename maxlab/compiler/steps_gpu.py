@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from maxlab.compiler.codegen import cuda
+from maxlab.compiler.codegen import cuda, cuda_maps
+from maxlab.compiler.codegen.cuda_rows import row_shapes
 from maxlab.compiler.conventions import row_bytes
 from maxlab.compiler.gpu_templates import (
     ELEMENTS,
@@ -222,19 +223,19 @@ def cuda_of(lowered: Lowered) -> CudaPrinted:
         return cuda.print_columns(kernel)
     if kernel.kind == "row":
         return cuda.print_folded_rows(kernel, lowered.kept, False)
-    return cuda.print_mapped_rows(kernel) if kernel.rows else cuda.print_flat(kernel)
+    return cuda_maps.print_mapped_rows(kernel) if kernel.rows else cuda_maps.print_flat(kernel)
 
 
 def _flat(kernel: Kernel, extent: Poly) -> GpuKernels:
     """One thread an element."""
-    printed = cuda.print_flat(kernel)
+    printed = cuda_maps.print_flat(kernel)
     return GpuKernels([printed], Strided(extent, printed.width))
 
 
 def _mapped_rows(kernel: Kernel, extent: Poly) -> GpuKernels:
     """Blocks of several rows when these are short, and several blocks a row when they are long."""
-    printed = cuda.print_mapped_rows(kernel)
-    return GpuKernels([printed], MappedRows(extent, kernel.inner.extent))
+    printed = cuda_maps.print_mapped_rows(kernel)
+    return GpuKernels([printed], MappedRows(extent, kernel.inner.extent, printed.width))
 
 
 def _folded_rows(lowered: Lowered, lean: Callable[[], Lowered], extent: Poly) -> GpuKernels:
@@ -245,7 +246,9 @@ def _folded_rows(lowered: Lowered, lean: Callable[[], Lowered], extent: Poly) ->
     size = cuda.kept_size(kernel)
     fits = width.is_constant and kept * row_bytes(width.value, size) <= LEAST_SHARED
     less = lowered if fits or not kept else lean()
+    shapes = row_shapes(kernel)
     texts = [
+        *(RowsText(kernel, kept, shape) for shape in shapes),
         RowsText(kernel, kept, "block"),
         RowsText(kernel, kept, "warp"),
         RowsText(less.kernel, less.kept, "block"),
@@ -254,4 +257,4 @@ def _folded_rows(lowered: Lowered, lean: Callable[[], Lowered], extent: Poly) ->
     if folds:
         texts.append(RowsText(kernel, kept, "blocks"))
     kept_less = less.kept, cuda.kept_size(less.kernel)
-    return GpuKernels(texts, FoldedRows(extent, width, kept, size, kept_less, folds))
+    return GpuKernels(texts, FoldedRows(extent, width, kept, size, kept_less, folds, shapes))

@@ -46,6 +46,9 @@ SMALL_PRODUCT = 400_000
 """Operations of a product that one thread makes."""
 BLOCKS_PER_PROCESSOR = 16
 """Blocks of 256 threads that keep a multiprocessor full, twice over, so that none ends alone."""
+MOST_BLOCKS = (1 << 31) - 1
+"""Blocks of a grid, at most. Rows in registers have a block each, or some of them one, since blocks
+that come and go read, compute and write at different times."""
 WARP = 32
 WARPS = THREADS // WARP
 NARROW = 1024
@@ -224,40 +227,52 @@ def _(formula: Strided, env: Env, properties: Properties) -> GpuLaunch:
 @device_launch.register
 def _(formula: MappedRows, env: Env, properties: Properties) -> GpuLaunch:
     items, width = formula.rows.evaluate(env), formula.width.evaluate(env)
+    vectors = -(-width // formula.vector)
     across = 1
-    while across < min(width, THREADS):
+    while across < min(vectors, THREADS):
         across *= 2
     down = THREADS // across
     rows = -(-items // down)
-    grid = grid_of(rows, properties)
-    columns = -(-width // across)
-    spare = max(BLOCKS_PER_PROCESSOR * properties.multiprocessors // max(rows, 1), 1)
-    grid = (grid[0] if width else 0, min(columns, spare) if columns else 1, 1)
-    return GpuLaunch(0, grid, (across, down, 1), 0, 0, items)
+    columns = max(-(-vectors // across), 1)
+    most = BLOCKS_PER_PROCESSOR * properties.multiprocessors
+    if formula.vector > 1:  # a thread goes down rows, with what they share
+        most *= 2
+        beside = min(columns, most)
+        grid = (min(rows, max(most // beside, 1)), beside, 1)
+    else:
+        grid = (min(rows, most), min(columns, max(most // max(rows, 1), 1)), 1)
+    return GpuLaunch(0, grid if width else (0, 1, 1), (across, down, 1), 0, 0, items)
 
 
 @device_launch.register
 def _(formula: FoldedRows, env: Env, properties: Properties) -> GpuLaunch:
     items, width = formula.rows.evaluate(env), formula.width.evaluate(env)
-    busy = 2 * properties.multiprocessors
+    busy, loops = 2 * properties.multiprocessors, len(formula.shapes)
     if formula.folds and width >= LONG_ROW and 0 < items < busy:
         parts = min(-(-width // PART), -(-busy // items))
         own = split_bytes(items, parts, formula.folds)
-        return GpuLaunch(3, (parts, items, 1), (THREADS, 1, 1), 0, 0, items, own)
+        return GpuLaunch(loops + 3, (parts, items, 1), (THREADS, 1, 1), 0, 0, items, own)
+    for number, shape in enumerate(formula.shapes):
+        if shape.holds(width):
+            rows = shape.rows
+            while rows > 1 and rows * shape.lanes > WARP and items < rows * busy:
+                rows //= 2
+            grid = (min(-(-items // rows), MOST_BLOCKS), 1, 1)
+            return GpuLaunch(number, grid, (shape.lanes, rows, 1), 0, 0, items)
     row = formula.kept * row_bytes(width, formula.size)
     most = min(SHARED_ROWS, properties.shared_bytes)
     if width <= NARROW and row * WARPS <= most:
         grid = grid_of(-(-items // WARPS), properties)
-        return GpuLaunch(1, grid, (WARP, WARPS, 1), row * WARPS, 0, items)
+        return GpuLaunch(loops + 1, grid, (WARP, WARPS, 1), row * WARPS, 0, items)
     threads = min(THREADS, -(-max(width, 1) // (4 * WARP)) * WARP)
     grid = grid_of(items, properties)
     if row <= most:
-        return GpuLaunch(0, grid, (threads, 1, 1), row, 0, items)
+        return GpuLaunch(loops, grid, (threads, 1, 1), row, 0, items)
     kept, size = formula.lean
     row = kept * row_bytes(width, size)
     if row <= most:
-        return GpuLaunch(2, grid, (threads, 1, 1), row, 0, items)
-    return GpuLaunch(2, grid, (threads, 1, 1), 0, row * grid[0], items)
+        return GpuLaunch(loops + 2, grid, (threads, 1, 1), row, 0, items)
+    return GpuLaunch(loops + 2, grid, (threads, 1, 1), 0, row * grid[0], items)
 
 
 @device_launch.register

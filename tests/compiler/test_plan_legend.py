@@ -29,6 +29,7 @@ INSIDE = {
     "LibraryProduct": "library", "Guard": "guard", "Check": "checks", "Fault": "fault",
     "Note": "note", "InputFacts": "input", "OutputFacts": "output", "WeightFacts": "weight",
     "Bound": "binds", "Conditions": "stages", "SizeFacts": "sizes", "AheadFacts": "ahead",
+    "RowShape": "shape",
 }  # fmt: skip
 """Where the fields of each dataclass are explained."""
 SAID_AT_ONCE = {"dtype", "m", "n", "k", "templates"}

@@ -72,8 +72,9 @@ def test_the_kernel_of_the_last_run_is_shown(model: engine.Model, gpu: Accelerat
 def test_a_launch_is_known_for_any_sizes(model: engine.Model) -> None:
     kernel = model.kernels["k1"]
     small, large = kernel.launch(m=5), kernel.launch(m=1_000_000)
-    assert small.block == (32, 8, 1)
-    assert small.grid == (1, 1, 1)
+    assert small.block == (8, 4, 1)
+    assert small.grid == (2, 1, 1)
+    assert large.block == (8, 32, 1)
     assert large.grid[0] > 1
     assert kernel.launch(m=0).grid == (0, 1, 1)
     with pytest.raises(ArgumentError, match=r"ML655[\s\S]*launch\(m=128\)"):

@@ -25,6 +25,7 @@ from maxlab.compiler.launches import (
     Tiles,
 )
 from maxlab.compiler.plan import GpuLaunch, Launch
+from maxlab.compiler.row_shapes import RowShape
 from maxlab.driver.backend import Product, Properties
 from maxlab.dtype import DType
 from maxlab.engine.launching import device_launch, grain_of, host_launch, library_call, piece_of
@@ -92,6 +93,10 @@ DEVICE: list[tuple[Any, dict[str, int], GpuLaunch]] = [
     (MappedRows(N, M), {"n": 9, "m": 20}, GpuLaunch(0, (2, 1, 1), (32, 8, 1), 0, 0, 9)),
     (MappedRows(N, M), {"n": 1, "m": 9999}, GpuLaunch(0, (1, 40, 1), (256, 1, 1), 0, 0, 1)),
     (MappedRows(N, M), {"n": 3, "m": 0}, GpuLaunch(0, (0, 1, 1), (1, 256, 1), 0, 0, 3)),
+    (MappedRows(N, M, 4), {"n": 9, "m": 20}, GpuLaunch(0, (1, 1, 1), (8, 32, 1), 0, 0, 9)),
+    (MappedRows(N, M, 4), {"n": 20_000, "m": 4096},
+     GpuLaunch(0, (1056, 4, 1), (256, 1, 1), 0, 0, 20_000)),
+    (MappedRows(N, M, 4), {"n": 3, "m": 0}, GpuLaunch(0, (0, 1, 1), (1, 256, 1), 0, 0, 3)),
     (Parts(N, 64, True, c(16)), {"n": 3}, GpuLaunch(0, (3, 1, 1), (64, 1, 1), 16, 0, 3)),
     (Parts(N, 128, False, ZERO), {"n": 300}, GpuLaunch(0, (3, 1, 1), (128, 1, 1), 0, 0, 300)),
     (Tiles((ONE, N, c(64)), TENSOR_CORES), {"n": 9000},
@@ -121,6 +126,29 @@ def test_rows_are_folded_by_their_width(rows: int, width: int, variant: int, spi
     assert bool(found.spill) == spills
     assert bool(found.own) == (variant == 3)
     assert found.shared <= 96 << 10
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "variant", "grid", "block"),
+    [
+        (1 << 20, 128, 0, 1 << 15, (8, 32, 1)),  # some rows a block
+        (100, 128, 0, 25, (8, 4, 1)),  # fewer, so that there are more blocks
+        (1 << 20, 132, 1, 1 << 20, (64, 1, 1)),
+        (1 << 20, 130, 2, 1 << 17, (32, 8, 1)),  # no vectors of four
+        (0, 128, 0, 0, (8, 1, 1)),
+        (1000, 4000, 3, 1000, (256, 1, 1)),  # too long: a block loops
+        (1000, 516, 4, 125, (32, 8, 1)),  # too long: a warp loops
+        (3, 50_000, 6, 13, (256, 1, 1)),  # several blocks a row
+    ],
+)
+def test_rows_are_kept_by_the_shape_that_holds_them(
+    rows: int, width: int, variant: int, grid: int, block: tuple[int, int, int]
+) -> None:
+    shapes = RowShape(8, 32, 4, 4), RowShape(64, 1, 4, 2, 128), RowShape(32, 8, 1, 16)
+    formula = FoldedRows(N, M, 2, 4, (1, 4), 1, shapes)
+    found = device_launch(formula, {"n": rows, "m": width}, H200)
+    assert (found.variant, found.grid[0]) == (variant, grid)
+    assert rows == 0 or found.block == block
 
 
 def test_attention_takes_the_template_for_its_queries() -> None:

@@ -62,7 +62,7 @@ def _not_negative(atom: FloorDiv) -> bool:
     )
 
 
-def _eager(roots: Sequence[Expr]) -> list[Expr]:
+def eager(roots: Sequence[Expr]) -> list[Expr]:
     """The nodes below ``roots``, operands first, without those that only guards need."""
     nodes = list(walk(list(roots)))
     if not any(n.kind == "guard" for n in nodes):
@@ -127,7 +127,7 @@ class Printer:
         """Print the nodes below ``roots`` that are not printed yet and vary (or not) with the inner
         axis.
         """
-        for node in _eager(roots):
+        for node in eager(roots):
             if node.varies is varying and node.number not in self.names:
                 self._print(node)
 
@@ -158,7 +158,7 @@ class Printer:
         self.write(f"{compute_type(node.dtype)} {name} = {self.names[outside.number]};", node.node)
         with self.write.block(f"if ({tests})"):
             outer = dict(self.names)
-            for part in _eager([inside]):
+            for part in eager([inside]):
                 if part.number not in self.names:
                     self._print(part)
             self.write(f"{name} = {self.names[inside.number]};", node.node)

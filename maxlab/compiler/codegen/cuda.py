@@ -6,11 +6,13 @@ do), and ``fault``, where a kernel reports an index that is out of range. Every 
 64-bit word. Whatever the grid, every kernel walks over all of its items.
 
 ``flat``    one thread an element, or a vector of them: loads and stores of 16 bytes where they are
-            side by side and the memory is aligned
-``map``     ``blockDim.y`` rows a block, ``gridDim.y`` blocks a row
-``row``     one block a row, or one warp a row; folds end with shuffles and, for a block, one
-            exchange through shared memory; kept rows are in dynamic shared memory, each element
-            read by the thread that wrote it
+            side by side and the memory is aligned (`cuda_maps`)
+``map``     ``blockDim.y`` rows a block, ``gridDim.y`` blocks a row; where vectors are possible, a
+            thread goes down the rows with one of columns (`cuda_maps`)
+``kept``    part of a warp, a warp or a block a row, which stays in registers (`cuda_rows`)
+``row``     one block a row, or one warp a row, that loop over it, for what ``kept`` does not hold;
+            folds end with shuffles and, for a block, one exchange through shared memory; kept rows
+            are in dynamic shared memory, each element read by the thread that wrote it
 ``split``   several blocks a row, where rows are long and few: each leaves what it has folded in
             memory, and the last one to come folds that
 ``col``     one thread a result; neighbouring threads read neighbouring columns
@@ -24,22 +26,27 @@ from collections.abc import Sequence
 
 from maxlab.compiler.codegen.c import NAME, Printer, initial
 from maxlab.compiler.codegen.notes import log_call
-from maxlab.compiler.codegen.scalar import compute_type, is_float, loaded, stored, stored_type
+from maxlab.compiler.codegen.scalar import (
+    HALVES,
+    SIXTEEN,
+    compute_type,
+    is_float,
+    is_representable,
+    loaded,
+    rounded,
+    stored,
+    stored_type,
+)
 from maxlab.compiler.conventions import THREADS
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.compiler.printed import HEADERS, CudaPrinted
 from maxlab.digests import blake2b
-from maxlab.ir.poly import Poly
 from maxlab.opset.notes import BEGINS, INDEX, NAN
 
-_J = Poly.symbol(INNER)
 WARPS = THREADS // 32
-
-
-VECTOR_BYTES = 16
-"""The widest access of one thread."""
-MAX_VECTOR = 8
+SHORT = frozenset({"gelu", "gelu_tanh", "gelu_quick", "silu", "sigmoid"})
+"""Functions with a shorter formula for what is rounded to 16 bits."""
 
 
 ROW_BLOCKS = 5
@@ -64,24 +71,41 @@ class CudaPrinter(Printer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folding = "block"
-        self.packed: dict[int, bool] = {}  # the buffers read or written as vectors -> written
+        self.folding = "mx_block_{operator}<{kind}>({name})"
+        self.read: dict[int, str] = {}  # loads whose elements are in vectors -> the element
+        self.kept = "t{}[j]"  # the element of a kept row
+        self.written: dict[int, str] = {}  # stores, by id, that fill vectors -> the vector
 
     def text(self, node: Expr) -> str:
         """The right-hand side of ``node``."""
-        if self.packed and node.kind == "load" and node.data[1] == _J:
-            return loaded(f"l{node.data[0]}.v[e]", node.dtype)
+        element = self.read.get(node.number)
+        if element is not None:
+            return loaded(element, node.dtype)
+        if node.kind == "kept":
+            return self.kept.format(node.data)
+        if node.kind == "op" and node.data in SHORT and self.accuracy != "exact":
+            if node.dtype in SIXTEEN:
+                short = f"mx_{node.data}_half({self.names[node.args[0].number]})"
+                return rounded(short, node.dtype, "cuda")
         return super().text(node)
 
     def store(self, store: Store) -> None:
         """Print ``store``, whose value has a name."""
-        if not self.packed:
-            super().store(store)
-            return
         assert self.kernel is not None
-        value = stored(self.names[store.value.number], self.kernel.buffers[store.buffer].dtype)
-        self.test_result(store, self.source(store.index))
-        self.write(f"o{store.buffer}.v[e] = {value};", store.value.node)
+        buffer, name = self.kernel.buffers[store.buffer], self.names[store.value.number]
+        position = self.source(store.index)
+        value = stored(name, buffer.dtype)
+        if buffer.dtype in SIXTEEN and store.value.dtype is buffer.dtype:
+            if is_representable(store.value):
+                value = f"mx_exact_{HALVES[buffer.dtype]}({name})"
+        self.test_result(store, position)
+        vector = self.written.get(id(store))
+        put = (
+            f"p{store.buffer}[{position}] = {value}"
+            if vector is None
+            else f"{vector}.put(e, {value})"
+        )
+        self.write(f"{put};", store.value.node)
 
     def _wrapped(self, node: Expr, at: str) -> str:
         """An index counted from the end when negative; out of range it is reported, and 0."""
@@ -122,8 +146,13 @@ class CudaPrinter(Printer):
         """Fold the accumulators of all threads into one value, which all of them get."""
         for fold in current.folds:
             name = f"a{fold.number}"
-            call = f"mx_{self.folding}_{fold.operator}<{compute_type(fold.dtype)}>"
-            self.write(f"{name} = {call}({name});", fold.node)
+            call = self.folding.format(
+                operator=fold.operator,
+                kind=compute_type(fold.dtype),
+                name=name,
+                number=fold.number,
+            )
+            self.write(f"{name} = {call};", fold.node)
 
     def element(self, current: Pass) -> None:
         """Prints the work of one thread for the element ``j``."""
@@ -131,7 +160,8 @@ class CudaPrinter(Printer):
         roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
         self.emit(roots + [s.value for s in current.stores], True)
         for keep in current.keeps:
-            self.write(f"t{keep.number}[j] = {self.names[keep.value.number]};", keep.value.node)
+            place = self.kept.format(keep.number)
+            self.write(f"{place} = {self.names[keep.value.number]};", keep.value.node)
         for fold in current.folds:
             self.fold(fold, self.names[fold.value.number])
         for store in current.stores:
@@ -142,12 +172,15 @@ class CudaPrinter(Printer):
         if fold.operator != "sum" and is_float(fold.dtype):
             kind = compute_type(fold.dtype)
             name = f"a{fold.number}"
-            self.write(f"{name} = mx_{fold.operator}_{kind}({name}, {value});", fold.node)
+            call = f"mx_{fold.operator}_nan" if kind == "f32" else f"mx_{fold.operator}_{kind}"
+            self.write(f"{name} = {call}({name}, {value});", fold.node)
             return
         super().fold(fold, value)
 
 
-def _finish(printer: CudaPrinter, kernel: Kernel, width: int = 1, bounds: str = "") -> CudaPrinted:
+def finish_loops(
+    printer: CudaPrinter, kernel: Kernel, width: int = 1, bounds: str = ""
+) -> CudaPrinted:
     """The whole kernel, named by the hash of its text."""
     parameters = []
     for number, buffer in enumerate(kernel.buffers):
@@ -192,119 +225,18 @@ def finish_kernel(
     )
 
 
-def _printer(kernel: Kernel) -> CudaPrinter:
+def printer_of(kernel: Kernel) -> CudaPrinter:
     printer = CudaPrinter()
     printer.kernel = kernel
     printer.write.depth = 1
     return printer
 
 
-def vector_width(kernel: Kernel) -> int:
-    """Elements that one access can take: 1 unless all that varies is side by side."""
-    sizes = []
-    for node in walk(kernel.expressions()):
-        if node.kind == "guard":
-            return 1  # what is inside may not be read everywhere
-        if node.kind == "load" and node.varies:
-            if node.data[1] != _J:
-                return 1
-            sizes.append(kernel.buffers[node.data[0]].dtype.size_in_bytes)
-    for store in kernel.stores():
-        if store.index != _J:
-            return 1
-        sizes.append(kernel.buffers[store.buffer].dtype.size_in_bytes)
-    return min(VECTOR_BYTES // max(sizes), MAX_VECTOR) if sizes else 1
-
-
-def print_flat(kernel: Kernel) -> CudaPrinted:
-    """The CUDA of a map without rows: a thread takes a vector of elements at a time, and single
-    ones where memory is not aligned and at the end.
-    """
-    printer = _printer(kernel)
-    write = printer.write
-    (current,) = kernel.passes
-    start = "(i64)blockIdx.x * blockDim.x + threadIdx.x"
-    stride = "(i64)gridDim.x * blockDim.x"
-    printer.emit([s.value for s in current.stores], False)
-    width = vector_width(kernel)
-    if width > 1:
-        _vectors(printer, kernel, current, width)
-        start, bound = f"whole * {width} + {start}", "items"
-    else:
-        bound = "items"
-    outer = dict(printer.names)
-    with write.block(f"for (i64 j = {start}; j < {bound}; j += {stride})"):
-        printer.element(current)
-    printer.names = outer
-    return _finish(printer, kernel, width)
-
-
-def _vectors(printer: CudaPrinter, kernel: Kernel, current: Pass, width: int) -> None:
-    write = printer.write
-    reads = {n.data[0]: n for n in walk(kernel.expressions()) if n.kind == "load" and n.varies}
-    writes = {s.buffer: s for s in current.stores}
-    together = " | ".join(f"(u64)p{n}" for n in sorted({*reads, *writes}))
-    mask = VECTOR_BYTES - 1
-    write(f"const i64 whole = (({together}) & {mask}) == 0 ? items / {width} : 0;")
-    start = "(i64)blockIdx.x * blockDim.x + threadIdx.x"
-
-    def kind(number: int) -> str:
-        return f"mx_pack<{stored_type(kernel.buffers[number].dtype)}, {width}>"
-
-    outer = dict(printer.names)
-    with write.block(f"for (i64 q = {start}; q < whole; q += (i64)gridDim.x * blockDim.x)"):
-        for number, node in sorted(reads.items()):
-            write(
-                f"const {kind(number)} l{number} = (({kind(number)} const *)p{number})[q];",
-                node.node,
-            )
-        for number in sorted(writes):
-            write(f"{kind(number)} o{number};")
-        write("#pragma unroll")
-        with write.block(f"for (int e = 0; e < {width}; e++)"):
-            tested = printer.tests_results and any(is_float(s.value.dtype) for s in current.stores)
-            if tested or any(_needs_index(node) for node in walk(kernel.expressions())):
-                write(f"const i64 j = q * {width} + e;")
-            printer.packed = {**dict.fromkeys(reads, False), **dict.fromkeys(writes, True)}
-            printer.element(current)
-            printer.packed = {}
-        for number, store in sorted(writes.items()):
-            write(f"(({kind(number)} *)p{number})[q] = o{number};", store.value.node)
-    printer.names = outer
-
-
-def _needs_index(node: Expr) -> bool:
-    if node.kind == "index":
-        return INNER in node.data.symbols()
-    return node.kind == "gather" and INNER in node.data[1].symbols()
-
-
-def print_mapped_rows(kernel: Kernel) -> CudaPrinted:
-    """The CUDA of a map over rows."""
-    printer = _printer(kernel)
-    write = printer.write
-    (current,) = kernel.passes
-    columns = printer.poly(kernel.inner.extent)
-    first = "(i64)blockIdx.x * blockDim.y + threadIdx.y"
-    with write.block(f"for (i64 row = {first}; row < items; row += (i64)gridDim.x * blockDim.y)"):
-        printer.rows_header(kernel, "row")
-        printer.emit([s.value for s in current.stores], False)
-        first = "(i64)blockIdx.y * blockDim.x + threadIdx.x"
-        step = "(i64)gridDim.y * blockDim.x"
-        with write.block(f"for (i64 j = {first}; j < {columns}; j += {step})"):
-            printer.element(current)
-        printer.emit([s.value for s in current.after], False)
-        if current.after:
-            with write.block("if (threadIdx.x == 0 && blockIdx.y == 0)"):
-                for store in current.after:
-                    printer.store(store)
-    return _finish(printer, kernel)
-
-
 def print_folded_rows(kernel: Kernel, kept: int, warp: bool) -> CudaPrinted:
     """The CUDA of a row kernel: a warp a row, ``blockDim.y`` of them a block, or a block a row."""
-    printer = _printer(kernel)
-    printer.folding = "warp" if warp else "block"
+    printer = printer_of(kernel)
+    if warp:
+        printer.folding = "mx_warp_{operator}<{kind}>({name})"
     write = printer.write
     columns = printer.poly(kernel.inner.extent)
     if kept:
@@ -333,7 +265,7 @@ def print_folded_rows(kernel: Kernel, kept: int, warp: bool) -> CudaPrinted:
                 with write.block("if (threadIdx.x == 0)"):
                     for store in current.after:
                         printer.store(store)
-    return _finish(printer, kernel, bounds=f"{THREADS}, {ROW_BLOCKS}")
+    return finish_loops(printer, kernel, bounds=f"{THREADS}, {ROW_BLOCKS}")
 
 
 def can_split(kernel: Kernel) -> bool:
@@ -350,7 +282,7 @@ def print_split_rows(kernel: Kernel) -> CudaPrinted:
     The last block of a row to arrive adds up what all have left, in the order of the parts, so that
     a result does not depend on who came last.
     """
-    printer = _printer(kernel)
+    printer = printer_of(kernel)
     write = printer.write
     columns = printer.poly(kernel.inner.extent)
     first = kernel.passes[0]
@@ -399,13 +331,13 @@ def print_split_rows(kernel: Kernel) -> CudaPrinted:
                 for store in after:
                     printer.store(store)
         write("__syncthreads();")
-    return _finish(printer, kernel)
+    return finish_loops(printer, kernel)
 
 
 def print_columns(kernel: Kernel) -> CudaPrinted:
     """The CUDA of a column kernel: each thread folds one column of one row."""
     assert kernel.reduction is not None
-    printer = _printer(kernel)
+    printer = printer_of(kernel)
     write = printer.write
     (fold,) = kernel.passes[0].folds
     columns = printer.poly(kernel.inner.extent)
@@ -432,4 +364,4 @@ def print_columns(kernel: Kernel) -> CudaPrinted:
         printer.emit(roots, False)
         for store in kernel.passes[1].stores:
             printer.store(store)
-    return _finish(printer, kernel)
+    return finish_loops(printer, kernel)

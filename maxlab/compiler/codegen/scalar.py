@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from maxlab.compiler.loops import Expr
+from maxlab.compiler.loops import Expr, walk
 from maxlab.dtype import DType
 from maxlab.errors import DTypeError
 from maxlab.opset.core import scalar_text
@@ -45,6 +45,8 @@ HALVES = {
     DType.float8_e4m3fnuz: "e4m3fnuz",
 }
 """The dtypes that are computed in f32: names of the functions that read and round them."""
+SIXTEEN = frozenset({DType.float16, DType.bfloat16})
+"""Those for which a GPU has instructions."""
 _UNSIGNED = {"i8": "u32", "i16": "u32", "i32": "u32", "i64": "u64", "u8": "u32", "u16": "u32"}
 """The types in which integers wrap: C computes nothing narrower than 32 bits."""
 
@@ -89,9 +91,11 @@ def literal(value: float | int, dtype: DType) -> str:
     return str(value) if value >= 0 else f"({value})"
 
 
-def rounded(text: str, dtype: DType) -> str:
+def rounded(text: str, dtype: DType, language: Language = "c") -> str:
     """``text``, an f32, rounded to the half type ``dtype``; unchanged for other types."""
     half = HALVES.get(dtype)
+    if language == "cuda" and half is not None and dtype in SIXTEEN:
+        return f"mx_round_{half}({text})"
     return text if half is None else f"mx_{half}_to_f32(mx_f32_to_{half}({text}))"
 
 
@@ -137,7 +141,7 @@ def operator(name: str, dtype: DType, operand: DType, a: Sequence[str], language
     if not template:
         raise _takes_none(name, operand)
     text = template.format(*a, **_names(operand))
-    return rounded(text, dtype) if spelling.rounds else text
+    return rounded(text, dtype, language) if spelling.rounds else text
 
 
 def _takes_none(name: str, operand: DType) -> DTypeError:
@@ -147,7 +151,7 @@ def _takes_none(name: str, operand: DType) -> DTypeError:
     )
 
 
-def conversion(source: DType, target: DType, a: str) -> str:
+def conversion(source: DType, target: DType, a: str, language: Language = "c") -> str:
     """The text of a cast of the compute value ``a``."""
     if source is target:
         return a
@@ -162,7 +166,25 @@ def conversion(source: DType, target: DType, a: str) -> str:
     wide = ("f64", "i64", "u64", "i32", "u32") if half == "bf16" else ("f64",)
     if half is not None and kind in wide and source is not DType.bool:
         return f"mx_{half}_to_f32(mx_{kind}_to_{half}({a}))"
-    return rounded(a if kind == into else f"({into}){a}", target)
+    return rounded(a if kind == into else f"({into}){a}", target, language)
+
+
+def is_representable(node: Expr) -> bool:
+    """Whether the compute value of ``node`` surely is one of its dtype, so that to store it rounds
+    nothing: what is summed up may be more exact than that.
+    """
+    known: dict[int, bool] = {}
+    for n in walk([node]):
+        if n.kind in ("acc", "tile"):
+            known[n.number] = False
+        elif n.kind == "op" and n.dtype in HALVES and scalar_text(n.data)["cuda"].rounds:
+            known[n.number] = True
+        elif n.kind in ("op", "guard") or (n.kind == "cast" and n.data is n.dtype):
+            values = [known[a.number] for a in n.args if a.dtype is n.dtype]
+            known[n.number] = bool(values) and all(values)
+        else:
+            known[n.number] = True
+    return known[node.number]
 
 
 def expression(node: Expr, a: Sequence[str], language: Language) -> str:
@@ -170,7 +192,7 @@ def expression(node: Expr, a: Sequence[str], language: Language) -> str:
     if node.kind == "const":
         return literal(node.data, node.dtype)
     if node.kind == "cast":
-        return conversion(node.data, node.dtype, a[0])
+        return conversion(node.data, node.dtype, a[0], language)
     # Of three operands the first is a condition.
     operand = node.args[1 if len(node.args) == 3 else 0].dtype
     return operator(node.data, node.dtype, operand, a, language)
