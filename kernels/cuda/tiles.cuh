@@ -46,7 +46,7 @@ template <> struct mx_element<mx_bf16> {
 template <> struct mx_element<mx_f16> {
   typedef u16 stored;
   typedef ushort4 quad;
-  MX_INLINE f32 value(u16 x) { return mx_f16_to_f32(x); }
+  MX_INLINE f32 value(u16 x) { return mx_half_f32(x); }
 };
 template <class T> using mx_stored = typename mx_element<T>::stored;
 

@@ -76,10 +76,17 @@ def tensor_cores(tile: str, rows: int, columns: int, threads: int, dtype: str) -
     return Template(function, tile, dtype, dtype, threads, (rows, columns))
 
 
-def few_rows(rows: int, columns: int, a: str, b: str) -> Template:
-    """`mx_gemv` for that many rows, and columns a lane."""
-    sizes = f"mx_gemv_block<{rows}, {columns}>"
-    return Template(f"mx_gemv<{rows}, {columns}, {a}, {b}>", sizes, a, b, 256, (rows, 8 * columns))
+def few_rows(rows: int, columns: int, slices: int, a: str, b: str) -> Template:
+    """`mx_gemv_dot` for that many rows, with so many columns and slices."""
+    sizes = f"mx_dot_block<{rows}, {columns}, {slices}>"
+    width = columns * 8 // slices
+    return Template(f"mx_gemv_dot<{sizes}, {a}, {b}>", sizes, a, b, 256, (rows, width))
+
+
+def few_rows_across(rows: int, width: int, threads: int, a: str, b: str) -> Template:
+    """`mx_gemv_axpy` for that many rows, with so many columns a block."""
+    sizes = f"mx_axpy_block<{rows}, {width}, {threads}>"
+    return Template(f"mx_gemv_axpy<{sizes}, {a}, {b}>", sizes, a, b, threads, (rows, width))
 
 
 TEMPLATES = [
@@ -93,11 +100,18 @@ TEMPLATES = [
     tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_bf16"),
     tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_f16"),
     tensor_cores("mx_mma_16x64", 16, 64, 128, "mx_f16"),
-    few_rows(1, 4, "f32", "f32"),
-    few_rows(2, 1, "mx_f16", "f32"),
-    few_rows(4, 2, "f32", "mx_bf16"),
-    few_rows(4, 4, "mx_bf16", "mx_bf16"),
-    few_rows(8, 4, "f32", "f32"),
+    few_rows(1, 1, 1, "f32", "f32"),
+    few_rows(2, 2, 8, "mx_f16", "f32"),
+    few_rows(4, 2, 1, "f32", "mx_bf16"),
+    few_rows(4, 4, 2, "mx_bf16", "mx_bf16"),
+    few_rows(8, 4, 4, "f32", "f32"),
+    few_rows(16, 2, 8, "f32", "f32"),
+    few_rows_across(1, 32, 512, "f32", "f32"),
+    few_rows_across(2, 16, 256, "mx_f16", "f32"),
+    few_rows_across(4, 32, 256, "f32", "mx_bf16"),
+    few_rows_across(4, 128, 256, "mx_f16", "mx_f16"),
+    few_rows_across(8, 64, 256, "mx_bf16", "mx_bf16"),
+    few_rows_across(8, 128, 256, "f32", "f32"),
 ]
 each_template = pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
 
@@ -224,7 +238,8 @@ def test_shared_memory_and_threads_are_what_the_types_say() -> None:
     assert by_name["mx_mma_128x128"] == (49152, 256)
     assert by_name["mx_mma_64x64"] == (32768, 128)
     assert by_name["mx_mma_16x64"] == (40960, 128)
-    assert by_name["mx_gemv_block<8, 4>"] == (32768, 256)
+    assert by_name["mx_dot_block<8, 4, 4>"] == (1024, 256)
+    assert by_name["mx_axpy_block<8, 64, 256>"] == (16384, 256)
     for name, threads in sizes:
         assert by_name[name][1] == threads
 
@@ -241,5 +256,5 @@ def test_devices_get_no_warning_and_no_spill(tmp_path: Path, architecture: str) 
 
 
 def test_nvrtc_takes_the_headers() -> None:
-    chosen = [t for t in TEMPLATES if "128x128" in t.sizes or "8, 4" in t.sizes]
+    chosen = [t for t in TEMPLATES if "128x128" in t.sizes or "<8, " in t.sizes]
     compile_by_nvrtc("".join(t.text() for t in chosen), HEADERS)
