@@ -21,6 +21,7 @@
  *   mx_cp_async_wait<N>()                 waits until at most N groups are under way; then a barrier shows the data to
  *                                         the other threads
  *   mx_half_f32(bits)                     the value of a float16, by one instruction
+ *   mx_load_fresh(p)                      what other blocks have written before: read past this multiprocessor's cache
  */
 #pragma once
 
@@ -56,6 +57,7 @@ template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global
 MX_INLINE void mx_cp_async_commit() { cs_copy_commit(); }
 template <int N> MX_INLINE void mx_cp_async_wait() { cs_copy_wait(N); }
 MX_INLINE f32 mx_half_f32(u16 bits) { return __half2float(__ushort_as_half(bits)); }
+MX_INLINE f32 mx_load_fresh(const f32 *p) { return *p; }
 
 #else
 
@@ -119,6 +121,7 @@ template <int N> MX_INLINE void mx_cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 #endif
 }
+MX_INLINE f32 mx_load_fresh(const f32 *p) { return __ldcg(p); }
 MX_INLINE f32 mx_half_f32(u16 bits) {
   f32 value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
