@@ -71,14 +71,15 @@ template <int OUTER, int DEPTH, int THREADS> struct mx_async_panel {
   static_assert(THREADS % (OUTER / 4) == 0 && OUTER * DEPTH % THREADS == 0, "every thread copies as much");
   static_assert(OUTER % ACROSS == 0 || ACROSS % OUTER == 0, "threads fill the panel evenly");
 
-  const f32 *from; /* the thread's first number, at depth 0 */
+  const f32 *from; /* the thread's first number of the panel that comes next */
   i64 outer_stride, depth_stride;
   int outer, depth; /* where it is */
   int room;         /* how many of the outer places there are from there on */
   bool deep, vector;
 
+  /* The panel of `places` places from `first` on that begins at depth `at`. */
   __device__ __forceinline__ mx_async_panel(const f32 *base, i64 outer_stride_, i64 depth_stride_, i64 first,
-                                            i64 places)
+                                            i64 places, i64 at)
       : outer_stride(outer_stride_), depth_stride(depth_stride_) {
     const int thread = (int)threadIdx.x;
     deep = depth_stride == 1 || outer_stride != 1;
@@ -86,11 +87,11 @@ template <int OUTER, int DEPTH, int THREADS> struct mx_async_panel {
     outer = deep ? thread / 8 % OUTER : vector ? thread % (OUTER / 4) * 4 : thread % OUTER;
     depth = deep ? thread / 8 / OUTER * 8 + thread % 8 : vector ? thread / (OUTER / 4) : thread / OUTER;
     room = (int)mx_least(places - first, OUTER) - outer;
-    from = base + (first + outer) * outer_stride + depth * depth_stride;
+    from = base + (first + outer) * outer_stride + (at + depth) * depth_stride;
   }
-  __device__ __forceinline__ void copy(f32 *shared, i64 at, i64 left) const {
-    const int depths = (int)mx_least(left, DEPTH) - depth;
-    const f32 *const here = from + at * depth_stride;
+  /* Starts copying a panel of which there are `left` of k, and goes on to the next. */
+  __device__ __forceinline__ void copy(f32 *shared, int left) {
+    const int depths = left - depth;
     f32 *const to = shared + depth * LD + outer;
     if (vector) {
       const int bytes = room < 0 ? 0 : room > 4 ? 16 : room * 4;
@@ -98,14 +99,14 @@ template <int OUTER, int DEPTH, int THREADS> struct mx_async_panel {
       for (int i = 0; i < EACH; i++) {
         const int count = i * DOWN < depths ? bytes : 0;
         if (WHOLE || depth + i * DOWN < DEPTH)
-          mx_cp_async<16>(to + i * DOWN * LD, count ? here + i * DOWN * depth_stride : from, count);
+          mx_cp_async<16>(to + i * DOWN * LD, from + i * DOWN * depth_stride, count);
       }
     } else if (deep) {
       MX_UNROLL
       for (int i = 0; i < SINGLES; i++) {
         const int o = i * ACROSS % OUTER, d = i * ACROSS / OUTER * 8;
         const bool there = o < room && d < depths;
-        mx_cp_async<4>(to + d * LD + o, there ? here + o * outer_stride + d * depth_stride : from, there ? 4 : 0);
+        mx_cp_async<4>(to + d * LD + o, from + o * outer_stride + d * depth_stride, there ? 4 : 0);
       }
     } else {
       constexpr int ALONG = THREADS < OUTER ? OUTER : THREADS; /* with fewer threads than places, these take turns */
@@ -113,9 +114,10 @@ template <int OUTER, int DEPTH, int THREADS> struct mx_async_panel {
       for (int i = 0; i < SINGLES; i++) {
         const int o = i * THREADS % OUTER, d = i * (ALONG / OUTER) / (ALONG / THREADS);
         const bool there = o < room && d < depths;
-        mx_cp_async<4>(to + d * LD + o, there ? here + o + d * depth_stride : from, there ? 4 : 0);
+        mx_cp_async<4>(to + d * LD + o, from + o + d * depth_stride, there ? 4 : 0);
       }
     }
+    from += DEPTH * depth_stride;
   }
 };
 
@@ -158,14 +160,15 @@ MX_INLINE void mx_tile_sums_async(TILE &tile, int slice, f32 *panels, const f32 
   typedef mx_async_panel<CFG::BM, CFG::BK, CFG::THREADS> A;
   typedef mx_async_panel<CFG::BN, CFG::BK, CFG::THREADS> B;
   constexpr int STAGE = A::FLOATS + B::FLOATS, SLICE = CFG::BK / CFG::SLICES, AHEAD = CFG::STAGES - 1;
-  const A a(left, a_row, a_col, row, m);
-  const B b(right, b_col, b_row, column, n);
+  A a(left, a_row, a_col, row, m, begin);
+  B b(right, b_col, b_row, column, n, begin);
   i64 fetched = begin;   /* where in k the next panel begins */
   int next = 0, now = 0; /* the stages that are filled and multiplied next */
   const auto fetch = [&]() {
     if (fetched < end) {
-      a.copy(panels + next * STAGE, fetched, end - fetched);
-      b.copy(panels + next * STAGE + A::FLOATS, fetched, end - fetched);
+      const int depths = (int)mx_least(end - fetched, CFG::BK);
+      a.copy(panels + next * STAGE, depths);
+      b.copy(panels + next * STAGE + A::FLOATS, depths);
     }
     mx_cp_async_commit(); /* a group for every step, empty or not: waiting counts groups */
     fetched += CFG::BK;
@@ -173,6 +176,9 @@ MX_INLINE void mx_tile_sums_async(TILE &tile, int slice, f32 *panels, const f32 
   };
   MX_UNROLL
   for (int step = 0; step < AHEAD; step++) fetch();
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
   for (i64 k0 = begin; k0 < end; k0 += CFG::BK) {
     mx_cp_async_wait<AHEAD - 1>();
     __syncthreads(); /* this panel is there for all, and the last one has been read by all */

@@ -60,13 +60,17 @@ template <int OUTER, int DEPTH, int THREADS> struct mx_mma_panel {
   static constexpr int CHUNKS = OUTER * DEPTH / 8, ELEMENTS = OUTER * DEPTH, EACH = (CHUNKS + THREADS - 1) / THREADS;
   static_assert(CHUNKS % THREADS == 0 || CHUNKS < THREADS, "every thread copies the same number of chunks");
 
-  const u16 *from; /* the thread's first chunk at depth 0 */
+  static constexpr int OUTERS = THREADS * 8 / DEPTH, DEPTHS = THREADS * 8 / OUTER; /* from one chunk to the next */
+
+  const u16 *from; /* the thread's first chunk of the panel that comes next */
   i64 outer_stride, depth_stride;
   int outer, depth; /* of that chunk */
   int room;         /* how many of the outer places there are from that chunk on */
   bool deep, whole; /* k is contiguous in shared memory; chunks are copied at once */
 
-  __device__ __forceinline__ mx_mma_panel(const u16 *base, i64 outer_stride_, i64 depth_stride_, i64 first, i64 places)
+  /* The panel of `places` places from `first` on that begins at depth `at`. */
+  __device__ __forceinline__ mx_mma_panel(const u16 *base, i64 outer_stride_, i64 depth_stride_, i64 first, i64 places,
+                                          i64 at)
       : outer_stride(outer_stride_), depth_stride(depth_stride_) {
     deep = depth_stride == 1 || outer_stride != 1;
     whole = (deep ? depth_stride == 1 && outer_stride % 8 == 0 : depth_stride % 8 == 0) &&
@@ -75,29 +79,35 @@ template <int OUTER, int DEPTH, int THREADS> struct mx_mma_panel {
     outer = deep ? chunk / (DEPTH / 8) : chunk % (OUTER / 8) * 8;
     depth = deep ? chunk % (DEPTH / 8) * 8 : chunk / (OUTER / 8);
     room = (int)mx_least(places - first, OUTER) - outer;
-    from = base + (first + outer) * outer_stride + depth * depth_stride;
+    from = base + (first + outer) * outer_stride + (at + depth) * depth_stride;
   }
-  /* Starts copying what lies at depth `at` and beyond, `left` of it. */
-  __device__ __forceinline__ void copy(u16 *shared, i64 at, i64 left) const {
+  /* Where the thread's chunk number i lies in shared memory. */
+  __device__ __forceinline__ int place(int i) const {
+    if (deep) {
+      if constexpr (OUTERS % 8 == 0) return mx_chunk<DEPTH / 8>(outer, depth / 8) + i * OUTERS * DEPTH;
+      return mx_chunk<DEPTH / 8>(outer + i * OUTERS, depth / 8);
+    }
+    if constexpr (DEPTHS % 8 == 0) return mx_chunk<OUTER / 8>(depth, outer / 8) + i * DEPTHS * OUTER;
+    return mx_chunk<OUTER / 8>(depth + i * DEPTHS, outer / 8);
+  }
+  /* Starts copying a panel of which there are `left` of k, and goes on to the next. */
+  __device__ __forceinline__ void copy(u16 *shared, int left) {
     if (CHUNKS < THREADS && (int)threadIdx.x >= CHUNKS) return;
-    const int depths = (int)mx_least(left, DEPTH) - depth;
-    const u16 *const here = from + at * depth_stride;
     MX_UNROLL
     for (int i = 0; i < EACH; i++) {
-      constexpr int OUTERS = THREADS * 8 / DEPTH, DEPTHS = THREADS * 8 / OUTER; /* from one chunk to the next */
-      const int rest = deep ? (i * OUTERS < room ? depths : 0) : (i * DEPTHS < depths ? room : 0);
+      const int rest = deep ? (i * OUTERS < room ? left - depth : 0) : (i * DEPTHS < left - depth ? room : 0);
       const int count = rest < 0 ? 0 : rest > 8 ? 8 : rest;
-      u16 *const to = shared + (deep ? mx_chunk<DEPTH / 8>(outer + i * OUTERS, depth / 8)
-                                     : mx_chunk<OUTER / 8>(depth + i * DEPTHS, outer / 8));
-      const u16 *const p = here + i * (deep ? OUTERS * outer_stride : DEPTHS * depth_stride);
+      u16 *const to = shared + place(i);
+      const u16 *const p = from + i * (deep ? OUTERS * outer_stride : DEPTHS * depth_stride);
       if (whole)
-        mx_cp_async<16>(to, count ? p : from, 2 * count);
+        mx_cp_async<16>(to, p, 2 * count); /* of an address that is not there, nothing is read */
       else {
         const i64 step = deep ? depth_stride : outer_stride;
         MX_UNROLL
         for (int j = 0; j < 8; j++) to[j] = j < count ? p[j * step] : (u16)0;
       }
     }
+    from += DEPTH * depth_stride;
   }
 };
 
@@ -144,16 +154,17 @@ MX_INLINE void mx_product_mma(void *shared, LEFT left, i64 a_row, i64 a_col, RIG
     mx_tile_place(t, rows, columns, &item, &row, &column);
     row *= CFG::BM;
     column *= CFG::BN;
-    const A a(left(item), a_row, a_col, row, m);
-    const B b(right(item), b_col, b_row, column, n);
+    A a(left(item), a_row, a_col, row, m, begin);
+    B b(right(item), b_col, b_row, column, n, begin);
     const mx_mma_reader<CFG::BM, CFG::BK, false> read_a(a.deep, y);
     const mx_mma_reader<CFG::BN, CFG::BK, true> read_b(b.deep, x);
     i64 fetched = begin;   /* where in k the next panel begins */
     int next = 0, now = 0; /* the stages that are filled and multiplied next */
     const auto fetch = [&]() {
       if (fetched < end) {
-        a.copy(panels + next * STAGE, fetched, end - fetched);
-        b.copy(panels + next * STAGE + A::ELEMENTS, fetched, end - fetched);
+        const int depths = (int)mx_least(end - fetched, CFG::BK);
+        a.copy(panels + next * STAGE, depths);
+        b.copy(panels + next * STAGE + A::ELEMENTS, depths);
       }
       mx_cp_async_commit(); /* a group for every step, empty or not: waiting counts groups */
       fetched += CFG::BK;
@@ -175,6 +186,9 @@ MX_INLINE void mx_product_mma(void *shared, LEFT left, i64 a_row, i64 a_col, RIG
     mx_cp_async_wait<AHEAD - 1>();
     __syncthreads(); /* the first panel is there for all */
     if (begin < end) read(0, 0);
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
     for (i64 done = begin; done < end; done += CFG::BK) {
       fetch(); /* into the stage of the panel before, whose last fragments all have read */
       MX_UNROLL
