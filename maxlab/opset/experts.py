@@ -242,7 +242,7 @@ def _write_tiles(at: Site, rows: Poly, groups: Poly, matrix: tuple[Poly, Poly, P
     """The product on a GPU: a launch for groups of few rows, and one for the others."""
     x, w, starts, ids, usage = at.operands
     y = at.results[0]
-    for name in ("tiles.cuh", "product.cuh", "grouped.cuh"):
+    for name in ("tiles.cuh", "split.cuh", "product.cuh", "grouped.cuh"):
         at.header(name)
     wide = ceil_div(matrix[1], 64)
     sizes = [at.size(size) for size in (rows, groups, *matrix)]
@@ -267,7 +267,7 @@ def _write_tiles(at: Site, rows: Poly, groups: Poly, matrix: tuple[Poly, Poly, P
         )
 
 
-SHARED = {"mx_tile_16x64": 45056, "mx_tile_64x64": 17408}
+SHARED = {"mx_tile_16x64": 45056, "mx_tile_64x64": 34816}
 """Bytes of shared memory of a block; ``kernels/cuda/PRODUCTS.md`` has the formula."""
 
 

@@ -20,46 +20,51 @@ from tests.cuda.placing import GPU, load_on, on_gpu, run_on
 H200 = Properties("test", "sm_90", 132, 227 << 10, False)
 
 
-def take(model: Model, kind: str, variant: int) -> None:
-    """Let the steps of a kind use one of their templates, with a grid smaller than the work."""
-    for step in model.plan.steps:
-        if step.kind == kind:
-            assert step.gpu is not None
-            template = step.gpu.printed(variant)
-            _take(step, variant, template.threads, template.shared)
+def _take(
+    step: Step, variant: int, threads: int, shared: int, parts: int = 1, own: int = 0
+) -> None:
+    """Let a step use one of its templates, with a grid smaller than the work."""
+    grid, block = (3, parts, 1), (threads, 1, 1)
+    launch_as(step, lambda usual: GpuLaunch(variant, grid, block, shared, 0, usual.items, own))
 
 
-def _take(step: Step, variant: int, threads: int, shared: int) -> None:
-    launch_as(
-        step, lambda usual: GpuLaunch(variant, (3, 1, 1), (threads, 1, 1), shared, 0, usual.items)
-    )
+TEMPLATES = [
+    (dtype, dot, number)
+    for dtype in (DType.float32, DType.bfloat16, DType.float16)
+    for dot in (False, True)
+    for number, template in enumerate(gpu_templates.product_templates(dtype, dot))
+    if dtype is not DType.float16 or number < 2
+]
 
 
-TEMPLATES = [(DType.float32, n) for n in range(16)]
-TEMPLATES += [(DType.bfloat16, n) for n in range(15)] + [(DType.float16, n) for n in range(3)]
-
-
-@pytest.mark.parametrize(("dtype", "variant"), TEMPLATES, ids=str)
-def test_every_template_with_an_epilogue(dtype: DType, variant: int, gpu: Accelerator) -> None:
+@pytest.mark.parametrize(("dtype", "dot", "variant"), TEMPLATES, ids=str)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_every_template_with_an_epilogue(
+    dtype: DType, dot: bool, variant: int, parts: int, gpu: Accelerator
+) -> None:
     """relu(x @ w + bias) and the product itself, which something else reads too."""
+    template = gpu_templates.product_templates(dtype, dot)[variant]
+    if parts > 1 and not template.depth:
+        pytest.skip("its blocks share nothing")
     rng = np.random.default_rng(variant)
-    x, w = (rng.standard_normal(s).astype(dtype.ml_numpy) for s in ((37, 50), (50, 71)))
+    x, w = (rng.standard_normal(s).astype(dtype.ml_numpy) for s in ((37, 150), (150, 71)))
     bias = rng.standard_normal(71).astype(dtype.ml_numpy)
     b = Builder()
-    values = [b.input(dtype, "m", 50), b.input(dtype, 50, 71), b.input(dtype, 71)]
-    product = b.op("matmul", values[0], values[1])
+    given = [x, w.T.copy() if dot else w, bias]
+    values = [b.input(dtype, "m", 150), b.input(dtype, *given[1].shape), b.input(dtype, 71)]
+    right = b.op("transpose", values[1], axis_1=0, axis_2=1) if dot else values[1]
+    product = b.op("matmul", values[0], right)
     function = b.output(b.op("relu", b.op("add", product, values[2])), product)
     model = load_on(gpu, on_gpu(function))
-    take(model, "contract", variant)
-    for got, want in zip(
-        run_on(gpu, model, [x, w, bias]), interpret(function, [x, w, bias]), strict=True
-    ):
+    (kernel,) = [s for s in model.plan.steps if s.kind == "contract"]
+    own = template.own_bytes(template.blocks(1, 37, 71), parts)
+    _take(kernel, variant, template.threads, template.shared, parts, own)
+    for got, want in zip(run_on(gpu, model, given), interpret(function, given), strict=True):
         if dtype is DType.float32:
             same(got, want, rtol=2e-6, atol=2e-5)
         else:
             wide = np.abs(got.astype(np.float64) - want.astype(np.float64))
             assert wide.max() <= 2.0 ** (-6 if dtype is DType.bfloat16 else -9) * 32
-    (kernel,) = [s for s in model.plan.steps if s.kind == "contract"]
     assert len(model.plan.steps) == 1, [s.name for s in model.plan.steps]
     assert kernel.gpu is not None
     assert (kernel.number, variant) in model.gpu_kernels

@@ -12,6 +12,7 @@ from tests.cuda.device_text import module
 HEADERS = (
     "prelude.cuh",
     "tiles.cuh",
+    "split.cuh",
     "product.cuh",
     "product_mma.cuh",
     "gemv.cuh",
