@@ -62,7 +62,7 @@ MX_INLINE f32 mx_load_fresh(const f32 *p) { return *p; }
 #else
 
 #define MX_DYN_SHARED(T, name)                                                                                         \
-  extern __shared__ __align__(128) unsigned char mx_dynamic_shared[];                                                  \
+  extern __shared__ __align__(1024) unsigned char mx_dynamic_shared[];                                                  \
   T *name = reinterpret_cast<T *>(mx_dynamic_shared)
 #define MX_WATCH(x) ((void)(x))
 

@@ -55,8 +55,9 @@ template <int CHUNKS> MX_INLINE int mx_chunk(int r, int c) {
   return (r * CHUNKS + (c ^ (r >> SHIFT & MASK))) * 8;
 }
 
-/* OUTER x DEPTH elements on their way from memory to shared memory; as mx_panel, but 16-bit and in memory's order. */
-template <int OUTER, int DEPTH, int THREADS> struct mx_mma_panel {
+/* OUTER x DEPTH elements on their way from memory to shared memory; as mx_panel, but 16-bit and in memory's order.  NARROW
+ * panels that are flat are several of 64 places, one behind the other. */
+template <int OUTER, int DEPTH, int THREADS, bool NARROW = false> struct mx_mma_panel {
   static constexpr int CHUNKS = OUTER * DEPTH / 8, ELEMENTS = OUTER * DEPTH, EACH = (CHUNKS + THREADS - 1) / THREADS;
   static_assert(CHUNKS % THREADS == 0 || CHUNKS < THREADS, "every thread copies the same number of chunks");
 
@@ -87,6 +88,7 @@ template <int OUTER, int DEPTH, int THREADS> struct mx_mma_panel {
       if constexpr (OUTERS % 8 == 0) return mx_chunk<DEPTH / 8>(outer, depth / 8) + i * OUTERS * DEPTH;
       return mx_chunk<DEPTH / 8>(outer + i * OUTERS, depth / 8);
     }
+    if constexpr (NARROW) return outer / 64 * 64 * DEPTH + mx_chunk<8>(depth + i * DEPTHS, outer % 64 / 8);
     if constexpr (DEPTHS % 8 == 0) return mx_chunk<OUTER / 8>(depth, outer / 8) + i * DEPTHS * OUTER;
     return mx_chunk<OUTER / 8>(depth + i * DEPTHS, outer / 8);
   }

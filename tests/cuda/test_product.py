@@ -23,7 +23,15 @@ from tests.cuda.device_text import (
 
 Array = np.ndarray[Any, Any]
 
-HEADERS = ("prelude.cuh", "tiles.cuh", "split.cuh", "product.cuh", "product_mma.cuh", "gemv.cuh")
+HEADERS = (
+    "prelude.cuh",
+    "tiles.cuh",
+    "split.cuh",
+    "product.cuh",
+    "product_mma.cuh",
+    "product_wgmma.cuh",
+    "gemv.cuh",
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,12 @@ def tensor_cores(tile: str, rows: int, columns: int, threads: int, dtype: str) -
     return Template(function, tile, dtype, dtype, threads, (rows, columns))
 
 
+def four_warps(tile: str, rows: int, columns: int, threads: int, dtype: str) -> Template:
+    """`mx_product_wgmma` with a tile of rows x columns."""
+    function = f"mx_product_wgmma<{tile}, {dtype}>"
+    return Template(function, tile, dtype, dtype, threads, (rows, columns))
+
+
 def few_rows(rows: int, columns: int, slices: int, a: str, b: str) -> Template:
     """`mx_gemv_dot` for that many rows, with so many columns and slices."""
     sizes = f"mx_dot_block<{rows}, {columns}, {slices}>"
@@ -107,6 +121,8 @@ TEMPLATES = [
     tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_bf16"),
     tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_f16"),
     tensor_cores("mx_mma_16x64", 16, 64, 128, "mx_f16"),
+    four_warps("mx_wgmma_128x256", 128, 256, 256, "mx_f16"),
+    four_warps("mx_wgmma_128x128", 128, 128, 256, "mx_bf16"),
     few_rows(1, 1, 1, "f32", "f32"),
     few_rows(2, 2, 8, "mx_f16", "f32"),
     few_rows(4, 2, 1, "f32", "mx_bf16"),
