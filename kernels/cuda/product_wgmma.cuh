@@ -26,6 +26,7 @@ template <int BM_, int BN_, int STAGES_> struct mx_wgmma_tile {
 };
 typedef mx_wgmma_tile<128, 256, 4> mx_wgmma_128x256;
 typedef mx_wgmma_tile<128, 128, 4> mx_wgmma_128x128;
+typedef mx_wgmma_tile<64, 128, 4> mx_wgmma_64x128;
 
 /* c += a b for 64 rows and BN columns, all 16-bit elements of T at 16 of k, number `step` in a panel.  DEEP says how a
  * panel lies in shared memory.  Lane 4 g + t of warp w has c[4 j], c[4 j + 1] at row 16 w + g, columns 8 j + 2 t and the

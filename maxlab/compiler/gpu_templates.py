@@ -18,9 +18,19 @@ FEW_ROWS = {DType.float32: 16, DType.bfloat16: 4, DType.float16: 4}
 """Up to so many rows a product reads its right operand once, by ``gemv.cuh``. Of 16-bit elements
 tensor cores are as fast from a few rows on.
 """
-SMALL_TILE = 32
-"""Rows of the tile for products that keep no device busy: below it only very few rows are left."""
 BASE = ("prelude.cuh", "tiles.cuh")
+CACHE_RATE = 40.0
+"""Bytes that a multiprocessor gets from the second cache in a nanosecond."""
+BEGINNING = 800.0
+"""Nanoseconds until the first panels of a tile have come, and its results have gone."""
+MEETING = 2000.0
+"""Nanoseconds until the last of several blocks that share a tile begins to add their sums."""
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""How many blocks may share a tile."""
+CROWD = 4
+"""Blocks to a multiprocessor above which no tile is shared: there are enough without."""
+WARPGROUPS = "sm_90"
+"""The architecture whose tensor cores four warps use together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +41,29 @@ class ProductTemplate:
         function: The template's name.
         config: The type that has its sizes, its first argument; ``config::SHARED`` bytes are
             needed.
-        header: The file that has it.
+        header: The files that have it, in the order in which they are read.
         threads: Of a block.
         rows, columns: Of a tile, of the result.
         shared: Bytes of shared memory of a block, dynamic.
         depth: How much of the summed dimension a step takes, where several blocks may share a tile;
             0 where they may not.
+        rate: Multiplications that a busy multiprocessor makes in a nanosecond.
     """
 
     function: str
     config: str
-    header: str
+    header: tuple[str, ...]
     threads: int
     rows: int
     columns: int
     shared: int
     depth: int = 0
+    rate: float = 0.0
 
     @property
     def headers(self) -> tuple[str, ...]:
         """The files that a kernel is read behind."""
-        return (*BASE, "split.cuh", self.header) if self.depth else (*BASE, self.header)
+        return (*BASE, *self.header)
 
     def blocks(self, items: int, m: int, n: int) -> int:
         """How many tiles there are."""
@@ -63,44 +75,73 @@ class ProductTemplate:
             return 0
         return (tiles + 1) // 2 * 16 + tiles * parts * self.rows * self.columns * 4
 
+    def nanoseconds(self, tiles: int, k: int, parts: int, multiprocessors: int) -> float:
+        """About how long a product of so many tiles takes, without what all templates need.
 
-def _tile(rows: int, columns: int, depth: int, threads: int, shared: int) -> ProductTemplate:
-    name = f"mx_tile_{rows}x{columns}"
+        A multiprocessor multiplies one tile after the other, as fast as the template can or as the
+        cache gives it the operands; then the last block of a tile adds the sums of the others.
+        """
+        area = self.rows * self.columns
+        depth = -(-max(-(-k // self.depth), 1) // parts) * self.depth
+        size = 4 if self.function == "mx_product" else 2
+        each = max(area / self.rate, (self.rows + self.columns) * size / CACHE_RATE) * depth
+        time = -(-tiles * parts // multiprocessors) * (BEGINNING + each)
+        if parts > 1:
+            sums = parts * area * 4 / CACHE_RATE
+            time += MEETING + -(-tiles // multiprocessors) * sums
+        return time
+
+
+def _tile(
+    rows: int, columns: int, depth: int, threads: int, shared: int, rate: float
+) -> ProductTemplate:
+    name, header = f"mx_tile_{rows}x{columns}", ("split.cuh", "product.cuh")
+    return ProductTemplate("mx_product", name, header, threads, rows, columns, shared, depth, rate)
+
+
+def _mma(
+    rows: int, columns: int, depth: int, threads: int, shared: int, rate: float
+) -> ProductTemplate:
+    name, header = f"mx_mma_{rows}x{columns}", ("split.cuh", "product_mma.cuh")
     return ProductTemplate(
-        "mx_product", name, "product.cuh", threads, rows, columns, shared, depth
+        "mx_product_mma", name, header, threads, rows, columns, shared, depth, rate
     )
 
 
-def _mma(rows: int, columns: int, depth: int, threads: int, shared: int) -> ProductTemplate:
-    name = f"mx_mma_{rows}x{columns}"
+def _wgmma(rows: int, columns: int, shared: int, rate: float) -> ProductTemplate:
+    name = f"mx_wgmma_{rows}x{columns}"
+    header = "split.cuh", "product_mma.cuh", "product_wgmma.cuh"
     return ProductTemplate(
-        "mx_product_mma", name, "product_mma.cuh", threads, rows, columns, shared, depth
+        "mx_product_wgmma", name, header, 2 * rows, rows, columns, shared, 64, rate
     )
 
 
 def _dot(rows: int, columns: int, slices: int) -> ProductTemplate:
     config = f"mx_dot_block<{rows}, {columns}, {slices}>"
     wide, shared = 8 // slices * columns, 32 * rows * columns
-    return ProductTemplate("mx_gemv_dot", config, "gemv.cuh", 256, rows, wide, shared)
+    return ProductTemplate("mx_gemv_dot", config, ("gemv.cuh",), 256, rows, wide, shared)
 
 
 def _axpy(rows: int, columns: int, threads: int) -> ProductTemplate:
     config = f"mx_axpy_block<{rows}, {columns}, {threads}>"
     shared = threads // 8 * rows * columns
-    return ProductTemplate("mx_gemv_axpy", config, "gemv.cuh", threads, rows, columns, shared)
+    return ProductTemplate("mx_gemv_axpy", config, ("gemv.cuh",), threads, rows, columns, shared)
 
 
-TILES = (
-    _tile(64, 64, 16, 128, 34816),
-    _tile(128, 128, 16, 256, 50688),
-    _tile(32, 32, 32, 128, 27648),
-    _tile(16, 64, 64, 128, 45056),
+TILES: tuple[ProductTemplate, ...] = (
+    _tile(64, 64, 16, 128, 34816, 140),
+    _tile(128, 128, 16, 256, 50688, 165),
+    _tile(32, 32, 32, 128, 27648, 95),
+    _tile(16, 64, 64, 128, 45056, 80),
 )
-TENSOR_CORES = (
-    _mma(64, 64, 64, 128, 65536),
-    _mma(128, 256, 32, 256, 98304),
-    _mma(128, 128, 32, 128, 65536),
-    _mma(16, 64, 64, 128, 40960),
+TENSOR_CORES: tuple[ProductTemplate, ...] = (
+    _mma(64, 64, 64, 128, 65536, 900),
+    _mma(128, 256, 32, 256, 98304, 1700),
+    _mma(128, 128, 32, 128, 65536, 1600),
+    _mma(16, 64, 64, 128, 40960, 300),
+    _wgmma(128, 256, 196608, 2400),
+    _wgmma(128, 128, 131072, 2000),
+    _wgmma(64, 128, 98304, 1400),
 )
 DOTS = tuple(_dot(rows, 2, slices) for rows in (1, 2, 4, 8, 16) for slices in (1, 8))
 AXPYS = tuple(_axpy(rows, 32, 512 if rows == 1 else 256) for rows in (1, 2, 4, 8, 16))
@@ -123,29 +164,38 @@ def choose_product(
     """The number of the template for ``sizes``, which are items, rows, columns and what is summed
     over, and how many blocks share a tile.
 
-    The rule of ``kernels/cuda/PRODUCTS.md``. Few rows have kernels of their own. Otherwise a tile
-    reads less memory for each product the larger it is, so the largest is taken that gives every
-    multiprocessor a tile and is not twice as high as the result.
+    The rule of ``kernels/cuda/PRODUCTS.md``. Few rows have kernels of their own, the one for the
+    fewest rows that fits, and of these the one with the most columns a block that gives every
+    multiprocessor a block. Otherwise that tile and number of parts is taken that should end first.
     """
     items, m, n, k = sizes
     busy = properties.multiprocessors
-    fitting = [t for t in templates if not t.depth and m <= t.rows]
-    if fitting:
-        rows = min(t.rows for t in fitting)
-        fitting = sorted((t for t in fitting if t.rows == rows), key=lambda t: -t.columns)
-        chosen = next((t for t in fitting if t.blocks(items, m, n) >= busy), fitting[-1])
+    few = [t for t in templates if not t.depth and m <= t.rows]
+    if few:
+        rows = min(t.rows for t in few)
+        few = sorted((t for t in few if t.rows == rows), key=lambda t: -t.columns)
+        chosen = next((t for t in few if t.blocks(items, m, n) >= busy), few[-1])
         return list(templates).index(chosen), 1
-    fitting = sorted((t for t in templates if t.depth), key=lambda t: -t.rows * t.columns)
-    chosen = next(
-        (
-            t
-            for t in fitting
-            if t.rows < 2 * m
-            and (t.blocks(items, m, n) >= busy or (t.rows == SMALL_TILE and m > 16))
-        ),
-        fitting[-1],
+    found = [
+        (template.nanoseconds(template.blocks(items, m, n), k, parts, busy), parts, number)
+        for number, template in enumerate(templates)
+        if template.depth and runs_on(template, properties)
+        for parts in PARTS
+        if parts == 1
+        or (
+            2 * parts * template.depth <= k and template.blocks(items, m, n) * parts <= CROWD * busy
+        )
+    ]
+    _, parts, number = min(found)
+    return number, parts
+
+
+def runs_on(template: ProductTemplate, properties: Properties) -> bool:
+    """Whether a device has the instructions and the shared memory of ``template``."""
+    is_known = properties.simulated or properties.architecture == WARPGROUPS
+    return template.shared <= properties.shared_bytes and (
+        is_known or template.function != "mx_product_wgmma"
     )
-    return list(templates).index(chosen), 1
 
 
 @dataclass(frozen=True, slots=True)
