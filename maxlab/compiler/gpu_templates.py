@@ -110,7 +110,7 @@ def _mma(
 
 def _wgmma(rows: int, columns: int, shared: int, rate: float) -> ProductTemplate:
     name = f"mx_wgmma_{rows}x{columns}"
-    header = "split.cuh", "product_mma.cuh", "product_wgmma.cuh"
+    header = "split.cuh", "product_mma.cuh", "wgmma.cuh", "product_wgmma.cuh"
     return ProductTemplate(
         "mx_product_wgmma", name, header, 2 * rows, rows, columns, shared, 64, rate
     )

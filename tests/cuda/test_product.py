@@ -29,6 +29,7 @@ HEADERS = (
     "split.cuh",
     "product.cuh",
     "product_mma.cuh",
+    "wgmma.cuh",
     "product_wgmma.cuh",
     "gemv.cuh",
 )

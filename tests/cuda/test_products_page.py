@@ -15,6 +15,8 @@ HEADERS = (
     "split.cuh",
     "product.cuh",
     "product_mma.cuh",
+    "wgmma.cuh",
+    "product_wgmma.cuh",
     "gemv.cuh",
     "attention.cuh",
 )

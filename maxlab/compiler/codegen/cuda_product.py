@@ -56,7 +56,7 @@ def print_product(
     write(f'static_assert(({launched}), "as it is launched");', node)
     write("MX_DYN_SHARED(unsigned char, shared);", node)
     element = ELEMENTS[dtype]
-    elements = element if template.function == "mx_product_mma" else f"{element}, {element}"
+    elements = element if template.function.endswith("mma") else f"{element}, {element}"
     write(f"{template.function}<{config}, {elements}>(", node)
     write.depth += 1
     write("shared,", node)
