@@ -167,6 +167,7 @@ def choose_product(
     The rule of ``kernels/cuda/PRODUCTS.md``. Few rows have kernels of their own, the one for the
     fewest rows that fits, and of these the one with the most columns a block that gives every
     multiprocessor a block. Otherwise that tile and number of parts is taken that should end first.
+    In the simulator nobody shares a tile: what it computes does not depend on the machine.
     """
     items, m, n, k = sizes
     busy = properties.multiprocessors
@@ -176,26 +177,23 @@ def choose_product(
         few = sorted((t for t in few if t.rows == rows), key=lambda t: -t.columns)
         chosen = next((t for t in few if t.blocks(items, m, n) >= busy), few[-1])
         return list(templates).index(chosen), 1
-    found = [
-        (template.nanoseconds(template.blocks(items, m, n), k, parts, busy), parts, number)
-        for number, template in enumerate(templates)
-        if template.depth and runs_on(template, properties)
-        for parts in PARTS
-        if parts == 1
-        or (
-            2 * parts * template.depth <= k and template.blocks(items, m, n) * parts <= CROWD * busy
-        )
-    ]
+    found = []
+    for number, template in enumerate(templates):
+        if not template.depth or not runs_on(template, properties):
+            continue
+        tiles = template.blocks(items, m, n)
+        for parts in PARTS:
+            is_worth = 2 * parts * template.depth <= k and tiles * parts <= CROWD * busy
+            if parts == 1 or (is_worth and not properties.simulated):
+                found.append((template.nanoseconds(tiles, k, parts, busy), parts, number))
     _, parts, number = min(found)
     return number, parts
 
 
 def runs_on(template: ProductTemplate, properties: Properties) -> bool:
     """Whether a device has the instructions and the shared memory of ``template``."""
-    is_known = properties.simulated or properties.architecture == WARPGROUPS
-    return template.shared <= properties.shared_bytes and (
-        is_known or template.function != "mx_product_wgmma"
-    )
+    is_known = template.function != "mx_product_wgmma" or properties.architecture == WARPGROUPS
+    return is_known and template.shared <= properties.shared_bytes
 
 
 @dataclass(frozen=True, slots=True)

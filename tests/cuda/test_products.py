@@ -109,22 +109,57 @@ def test_integers_are_multiplied_too(gpu: Accelerator) -> None:
     same(got, want)
 
 
-def test_the_choice_of_a_tile_follows_the_sizes() -> None:
-    templates = gpu_templates.product_templates(DType.float32, False)
+def chosen(
+    dtype: DType, sizes: tuple[int, int, int, int], on: Properties = H200, dot: bool = False
+) -> tuple[gpu_templates.ProductTemplate, int]:
+    """The template for items, m, n and k, and how many blocks share a tile."""
+    templates = gpu_templates.product_templates(dtype, dot)
+    number, parts = choose_product(templates, sizes, on)
+    return templates[number], parts
 
-    def chosen(items: int, m: int, n: int) -> str:
-        number = choose_product(templates, (items, m, n), H200)
-        return f"{templates[number].config}"
 
-    assert chosen(1, 8192, 8192) == "mx_tile_128x128"
-    assert chosen(1, 1024, 1024) == "mx_tile_64x64"
-    assert chosen(1, 128, 384) == "mx_tile_32x32"
-    assert chosen(1, 16, 4096) == "mx_tile_16x64"
-    assert chosen(1, 1, 4096) == "mx_gemv_block<1, 1>"
-    assert chosen(1, 1, 20_000) == "mx_gemv_block<1, 2>"
-    assert chosen(1, 5, 65536) == "mx_gemv_block<8, 4>"
-    assert chosen(512, 64, 64) == "mx_tile_64x64"
-    assert chosen(0, 8, 8).startswith("mx_gemv_block<8")
+def test_few_rows_have_kernels_of_their_own() -> None:
+    for dtype, most in gpu_templates.FEW_ROWS.items():
+        for dot, function in ((False, "mx_gemv_axpy"), (True, "mx_gemv_dot")):
+            for m in range(1, most + 1):
+                template, parts = chosen(dtype, (1, m, 4096, 4096), dot=dot)
+                assert (template.function, parts) == (function, 1)
+                assert m <= template.rows < 2 * m
+            assert chosen(dtype, (1, most + 1, 4096, 4096), dot=dot)[0].depth
+
+
+def test_every_multiprocessor_has_something_to_do() -> None:
+    for dtype in (DType.float32, DType.bfloat16):
+        for m, n, k in ((1, 4096, 4096), (16, 4096, 4096), (128, 4096, 4096), (1024, 1024, 1024)):
+            for dot in (False, True):
+                template, parts = chosen(dtype, (1, m, n, k), dot=dot)
+                assert template.blocks(1, m, n) * parts >= 0.7 * 132, (dtype, m, dot)
+
+
+def test_large_products_take_large_tiles_that_nobody_shares() -> None:
+    assert chosen(DType.float32, (1, 8192, 8192, 8192)) == (gpu_templates.TILES[1], 1)
+    template, parts = chosen(DType.bfloat16, (1, 8192, 8192, 8192))
+    assert (template.config, parts) == ("mx_wgmma_128x256", 1)
+
+
+def test_a_template_needs_its_instructions_and_its_shared_memory() -> None:
+    older = Properties("test", "sm_80", 108, 163 << 10, False)
+    small = Properties("test", "sm_89", 128, 99 << 10, False)
+    for device in (older, small):
+        for sizes in ((1, 8192, 8192, 8192), (1, 100, 512, 4096), (7, 20, 20, 20)):
+            for dtype in (DType.float32, DType.bfloat16):
+                template, _ = chosen(dtype, sizes, device)
+                assert template.function != "mx_product_wgmma"
+                assert template.shared <= device.shared_bytes
+
+
+def test_a_part_is_at_least_two_steps_of_a_tile() -> None:
+    for k in (0, 1, 31, 100, 700, 5000):
+        template, parts = chosen(DType.float32, (1, 64, 64, k))
+        assert parts == 1 or 2 * parts * template.depth <= k
+    assert chosen(DType.float32, (1, 64, 64, 5000))[1] > 1
+    simulated = Properties("test", "sm_90", 2, 227 << 10, True)
+    assert chosen(DType.float32, (1, 64, 64, 5000), simulated)[1] == 1
 
 
 # ---------------------------------------------------------------- attention
