@@ -124,9 +124,7 @@ def product_model(device: Accelerator, dtype: DType, shape: tuple[int, int, int]
     return load(device, graph)
 
 
-def _templates(
-    bench: Bench, dtype: DType, shape: tuple[int, int, int]
-) -> list[Forced]:
+def _templates(bench: Bench, dtype: DType, shape: tuple[int, int, int]) -> list[Forced]:
     """The template of the rule first, and for large products the other tiles, to test the rule."""
     m, k, n = shape
     templates = product_templates(dtype, False)
@@ -177,7 +175,7 @@ def _(formula: Forced, env: Env, properties: Properties) -> GpuLaunch:
     grid = (grid_of(tiles, properties)[0], formula.parts, 1)
     own = template.own_bytes(tiles, formula.parts)
     block = template.threads, 1, 1
-    return GpuLaunch(formula.number, grid, block, template.shared, 0, m * n, own)
+    return GpuLaunch(formula.number, grid, block, template.shared, 0, m * n, own, meets=own > 0)
 
 
 def _library(

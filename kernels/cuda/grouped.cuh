@@ -59,7 +59,7 @@ MX_INLINE void mx_grouped_product(void *shared, const mx_stored<T> *x, const mx_
     mx_product_tile<CFG, T, T>(
         shared, x + first * k, k, 1, w + (expert < 0 ? 0 : expert) * n * k, 1, k, left % high * CFG::BM,
         left / high * CFG::BN, last - first, n, expert < 0 ? 0 : k,
-        [&](i64 row, i64 column, f32 value) { store((first + row) * n + column, value); }, mx_split(nullptr), 0, 1);
+        [&](i64 row, i64 column, f32 value) { store((first + row) * n + column, value); }, mx_split(nullptr), 0);
     return;
   }
 }

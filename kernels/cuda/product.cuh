@@ -191,11 +191,11 @@ MX_INLINE void mx_tile_sums_async(TILE &tile, int slice, f32 *panels, const f32 
 }
 
 /* One tile of a product, from `row` and `column` on; the block has passed a barrier since it last used `shared`.  `at`
- * is its number among `tiles`. */
+ * is its number. */
 template <class CFG, class TA, class TB, class FINISH>
 MX_INLINE void mx_product_tile(void *shared, const mx_stored<TA> *left, i64 a_row, i64 a_col,
                                const mx_stored<TB> *right, i64 b_row, i64 b_col, i64 row, i64 column, i64 m, i64 n,
-                               i64 k, FINISH finish, const mx_split &split, i64 at, i64 tiles) {
+                               i64 k, FINISH finish, const mx_split &split, i64 at) {
   typedef mx_registers<CFG::BM, CFG::BN, CFG::TM, CFG::TN> Tile;
   constexpr int ROWS = CFG::BM / CFG::PARTS;
   f32 *const panels = reinterpret_cast<f32 *>(shared);
@@ -210,7 +210,7 @@ MX_INLINE void mx_product_tile(void *shared, const mx_stored<TA> *left, i64 a_ro
     mx_tile_sums<CFG, TA, TB>(tile, slice, panels, left, a_row, a_col, right, b_row, b_col, row, column, m, n, begin,
                               end);
   mx_finish_tile<CFG, CFG::BN, CFG::SLICES>(
-      panels, split, at, tiles, row, column, m, n,
+      panels, split, at, row, column, m, n,
       [&](int part) { tile.template put<CFG::PARTS>(panels + slice * ROWS * CFG::BN, part); }, finish);
   __syncthreads(); /* before the next tile's panels */
 }
@@ -225,6 +225,6 @@ MX_INLINE void mx_product(void *shared, LEFT left, i64 a_row, i64 a_col, RIGHT r
     mx_tile_place(t, rows, columns, &item, &row, &column);
     mx_product_tile<CFG, TA, TB>(
         shared, left(item), a_row, a_col, right(item), b_row, b_col, row * CFG::BM, column * CFG::BN, m, n, k,
-        [&](i64 r, i64 c, f32 value) { finish(item, r, c, value); }, split, t, tiles);
+        [&](i64 r, i64 c, f32 value) { finish(item, r, c, value); }, split, t);
   }
 }

@@ -214,7 +214,7 @@ MX_INLINE void mx_product_mma(void *shared, LEFT left, i64 a_row, i64 a_col, RIG
     mx_cp_async_wait<0>();
     f32 *const sums = reinterpret_cast<f32 *>(shared);
     mx_finish_tile<CFG, LD, 1>(
-        sums, split, t, tiles, row, column, m, n,
+        sums, split, t, row, column, m, n,
         [&](int part) {
           MX_UNROLL
           for (int i = 0; i < FM; i++) {

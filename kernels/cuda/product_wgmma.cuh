@@ -99,7 +99,7 @@ MX_INLINE void mx_product_wgmma(void *shared, LEFT left, i64 a_row, i64 a_col, R
       mx_wgmma_sums<CFG, T, false, false>(c, panels, a, b, begin, end);
     f32 *const sums = reinterpret_cast<f32 *>(shared);
     mx_finish_tile<CFG, LD, 1>(
-        sums, split, t, tiles, row, column, m, n,
+        sums, split, t, row, column, m, n,
         [&](int part) {
           const int r = warp * 16 + lane / 4 - part * ROWS;
           if (r >= 0 && r < ROWS) {

@@ -5,10 +5,13 @@
  * last one to come adds the parts in their order, so that a result does not depend on who came last.  No block waits
  * for another.
  *
- * A launch says by gridDim.y how many parts there are.  The memory is 16 (tiles / 2, rounded up) bytes of counters,
- * which are zero before the first launch and zero again after each, then 4 BM BN bytes for each part of each tile.
+ * A launch says by gridDim.y how many parts there are.  The memory is MX_COUNTERS bytes of counters, one of 8 bytes for
+ * each tile, which are zero before the first launch and zero again after each, then 4 BM BN bytes for each part of each
+ * tile.  So launches that come one after the other can all have the same memory.
  */
 #pragma once
+
+#define MX_COUNTERS 16384
 
 struct mx_split {
   unsigned char *memory; /* null where nobody shares a tile */
@@ -43,14 +46,14 @@ MX_INLINE void mx_each_column(const f32 *tile, int copy, int rows, int columns, 
   }
 }
 
-/* Finishes tile number `at` of `tiles`, which begins at `row` and `column`.  put(part) writes part number `part` of
+/* Finishes tile number `at`, which begins at `row` and `column`.  put(part) writes part number `part` of
  * CFG::PARTS, CFG::BM / CFG::PARTS rows of LD, as COPIES tiles that are to be added; all barriers are made here. */
 template <class CFG, int LD, int COPIES, class PUT, class FINISH>
-MX_INLINE void mx_finish_tile(f32 *sums, const mx_split &split, i64 at, i64 tiles, i64 row, i64 column, i64 m, i64 n,
+MX_INLINE void mx_finish_tile(f32 *sums, const mx_split &split, i64 at, i64 row, i64 column, i64 m, i64 n,
                               PUT put, FINISH finish) {
   constexpr int ROWS = CFG::BM / CFG::PARTS, BN = CFG::BN, THREADS = CFG::THREADS;
   const int columns = (int)mx_least(n - column, BN);
-  f32 *const left = reinterpret_cast<f32 *>(split.memory + (tiles + 1) / 2 * 16) + at * split.parts * (CFG::BM * BN);
+  f32 *const left = reinterpret_cast<f32 *>(split.memory + MX_COUNTERS) + at * split.parts * (CFG::BM * BN);
   for (int part = 0; part < CFG::PARTS; part++) {
     const i64 first = row + part * ROWS;
     const int rows = (int)mx_least(m - first, ROWS);

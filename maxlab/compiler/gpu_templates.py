@@ -27,6 +27,8 @@ MEETING = 2000.0
 """Nanoseconds until the last of several blocks that share a tile begins to add their sums."""
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
 """How many blocks may share a tile."""
+COUNTERS = 16 << 10
+"""Bytes of the counters by which blocks that share a tile know who comes last, 8 for each tile."""
 CROWD = 4
 """Blocks to a multiprocessor above which no tile is shared: there are enough without."""
 WARPGROUPS = "sm_90"
@@ -73,7 +75,7 @@ class ProductTemplate:
         """The memory in which ``parts`` blocks a tile leave their sums, as ``split.cuh`` has it."""
         if parts == 1:
             return 0
-        return (tiles + 1) // 2 * 16 + tiles * parts * self.rows * self.columns * 4
+        return COUNTERS + tiles * parts * self.rows * self.columns * 4
 
     def nanoseconds(self, tiles: int, k: int, parts: int, multiprocessors: int) -> float:
         """About how long a product of so many tiles takes, without what all templates need.
@@ -184,6 +186,7 @@ def choose_product(
         tiles = template.blocks(items, m, n)
         for parts in PARTS:
             is_worth = 2 * parts * template.depth <= k and tiles * parts <= CROWD * busy
+            is_worth = is_worth and tiles <= COUNTERS // 8
             if parts == 1 or (is_worth and not properties.simulated):
                 found.append((template.nanoseconds(tiles, k, parts, busy), parts, number))
     _, parts, number = min(found)

@@ -270,8 +270,8 @@ def _(formula: Tiles, env: Env, properties: Properties) -> GpuLaunch:
     chosen = formula.templates[number]
     tiles = chosen.blocks(items, m, n)
     grid = (grid_of(tiles, properties)[0], parts, 1)
-    own = chosen.own_bytes(tiles, parts)
-    return GpuLaunch(number, grid, (chosen.threads, 1, 1), chosen.shared, 0, items * m * n, own)
+    own, block = chosen.own_bytes(tiles, parts), (chosen.threads, 1, 1)
+    return GpuLaunch(number, grid, block, chosen.shared, 0, items * m * n, own, meets=own > 0)
 
 
 @device_launch.register

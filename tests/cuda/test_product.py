@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maxlab.compiler.gpu_templates import COUNTERS
 from maxlab.driver.sim import SimModule
 from tests.cuda.device_text import (
     ARCHITECTURES,
@@ -168,15 +169,14 @@ def run(
     blocks = grid or max(1, items * -(-m // template.tile[0]) * -(-n // template.tile[1]))
     rows, columns = template.tile
     tiles = items * -(-m // rows) * -(-n // columns)
-    counters = (tiles + 1) // 2 * 16
-    memory = np.zeros(counters + tiles * parts * rows * columns * 4, np.uint8)
+    memory = np.zeros(COUNTERS + tiles * parts * rows * columns * 4, np.uint8)
     arguments = [c, counts, a.array, *a.strides, b.array, *b.strides, items, m, n, k, memory]
     shared, _ = sizes_of()[template.sizes]
     reports = compiled(check).launch(
         template.name, (blocks, parts), template.threads, arguments, shared
     )
     assert not reports, "\n".join(map(str, reports))
-    assert not memory[:counters].any(), "the counters are zero again for the next launch"
+    assert not memory[:COUNTERS].any(), "the counters are zero again for the next launch"
     assert (counts == 1).all()
     return c, a.values, b.values
 

@@ -25,7 +25,10 @@ def _take(
 ) -> None:
     """Let a step use one of its templates, with a grid smaller than the work."""
     grid, block = (3, parts, 1), (threads, 1, 1)
-    launch_as(step, lambda usual: GpuLaunch(variant, grid, block, shared, 0, usual.items, own))
+    launch_as(
+        step,
+        lambda usual: GpuLaunch(variant, grid, block, shared, 0, usual.items, own, meets=own > 0),
+    )
 
 
 TEMPLATES = [
@@ -66,6 +69,28 @@ def test_every_template_with_an_epilogue(
     assert len(model.plan.steps) == 1, [s.name for s in model.plan.steps]
     assert kernel.gpu is not None
     assert (kernel.number, variant) in model.gpu_kernels
+
+
+def test_products_of_one_model_meet_in_the_same_memory(gpu: Accelerator) -> None:
+    """One after the other, with different numbers of tiles, and again in the next run."""
+    rng = np.random.default_rng(3)
+    x, v, w = (rng.standard_normal(s).astype("f4") for s in ((37, 150), (150, 200), (200, 30)))
+    b = Builder()
+    values = [b.input(DType.float32, *array.shape) for array in (x, v, w)]
+    function = b.output(b.op("matmul", b.op("matmul", values[0], values[1]), values[2]))
+    model = load_on(gpu, on_gpu(function))
+    steps = [s for s in model.plan.steps if s.kind == "contract"]
+    assert len(steps) == 2
+    for step, n, parts in zip(steps, (200, 30), (2, 3), strict=True):
+        template = gpu_templates.TILES[0]
+        own = template.own_bytes(template.blocks(1, 37, n), parts)
+        _take(step, 0, template.threads, template.shared, parts, own)
+    (want,) = interpret(function, [x, v, w])
+    for _ in range(2):
+        same(run_on(gpu, model, [x, v, w])[0], want, rtol=1e-5, atol=1e-4)
+    program = model.bind(tuple(array.shape for array in (x, v, w)))
+    (frame,) = program.free
+    assert len({frame.own[step.number] for step in steps}) == 1
 
 
 SHAPES = [
