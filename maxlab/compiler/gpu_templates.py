@@ -18,6 +18,8 @@ FEW_ROWS = {DType.float32: 16, DType.bfloat16: 4, DType.float16: 4}
 """Up to so many rows a product reads its right operand once, by ``gemv.cuh``. Of 16-bit elements
 tensor cores are as fast from a few rows on.
 """
+FEW_SIMULATED = 4
+"""The same in the simulator, where lanes add their sums slowly."""
 BASE = ("prelude.cuh", "tiles.cuh")
 CACHE_RATE = 40.0
 """Bytes that a multiprocessor gets from the second cache in a nanosecond."""
@@ -174,7 +176,7 @@ def choose_product(
     items, m, n, k = sizes
     busy = properties.multiprocessors
     few = [t for t in templates if not t.depth and m <= t.rows]
-    if few:
+    if few and (m <= FEW_SIMULATED or not properties.simulated):
         rows = min(t.rows for t in few)
         few = sorted((t for t in few if t.rows == rows), key=lambda t: -t.columns)
         chosen = next((t for t in few if t.blocks(items, m, n) >= busy), few[-1])
