@@ -52,11 +52,13 @@ struct mx_tile {
   static constexpr int SHARED = PANELS > SUMS / PARTS ? PANELS : SUMS / PARTS;
   static_assert(BK % SLICES == 0 && BM % 4 == 0 && BN % 4 == 0 && BK % 8 == 0, "groups of four, whole slices");
 };
-/* The first two keep the arithmetic units busy, the last two get many blocks out of small products. */
+/* The first three keep the arithmetic units busy, the others get many blocks out of small products. */
 typedef mx_tile<128, 128, 16, 8, 8, 1, 3, 128, 1> mx_tile_128x128;
-typedef mx_tile<64, 64, 16, 8, 4, 1, 4> mx_tile_64x64;
+typedef mx_tile<128, 64, 16, 8, 8, 1, 4, 168, 2> mx_tile_128x64;
+typedef mx_tile<64, 64, 16, 8, 8, 2, 4> mx_tile_64x64;
+typedef mx_tile<32, 64, 32, 4, 4, 1, 3> mx_tile_32x64;
 typedef mx_tile<32, 32, 32, 4, 4, 2, 3> mx_tile_32x32;
-typedef mx_tile<16, 64, 64, 8, 4, 4, 2, 255> mx_tile_16x64;
+typedef mx_tile<16, 64, 64, 4, 4, 2, 3> mx_tile_16x64;
 
 /* OUTER x DEPTH numbers on their way from memory to shared memory, by copies that need no register.  Where k is
  * contiguous, each number is copied on its own, into the column where it belongs: a warp reads 32 bytes of each of four

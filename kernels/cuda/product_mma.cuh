@@ -37,6 +37,7 @@ template <int BM_, int BN_, int BK_, int WM_, int WN_, int STAGES_> struct mx_mm
 };
 typedef mx_mma_tile<128, 256, 32, 64, 64, 4> mx_mma_128x256;
 typedef mx_mma_tile<128, 128, 32, 64, 64, 4> mx_mma_128x128;
+typedef mx_mma_tile<128, 64, 64, 32, 32, 3> mx_mma_128x64;
 typedef mx_mma_tile<64, 64, 64, 32, 32, 4> mx_mma_64x64;
 typedef mx_mma_tile<16, 64, 64, 16, 16, 4> mx_mma_16x64;
 

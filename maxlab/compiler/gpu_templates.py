@@ -14,19 +14,28 @@ from maxlab.dtype import DType
 
 ELEMENTS = {DType.float32: "f32", DType.bfloat16: "mx_bf16", DType.float16: "mx_f16"}
 """Dtypes that products have templates for, and what these call them."""
-FEW_ROWS = {DType.float32: 16, DType.bfloat16: 4, DType.float16: 4}
-"""Up to so many rows a product reads its right operand once, by ``gemv.cuh``. Of 16-bit elements
-tensor cores are as fast from a few rows on.
+FEW_ROWS = {
+    (DType.float32, True): 16,
+    (DType.float32, False): 8,
+    (DType.bfloat16, True): 4,
+    (DType.bfloat16, False): 2,
+    (DType.float16, True): 4,
+    (DType.float16, False): 2,
+}
+"""Up to so many rows a product reads its right operand once, by ``gemv.cuh``; with True where its
+columns are contiguous. Of 16-bit elements tensor cores are as fast from a few rows on.
 """
 FEW_SIMULATED = 4
 """The same in the simulator, where lanes add their sums slowly."""
 BASE = ("prelude.cuh", "tiles.cuh")
-CACHE_RATE = 40.0
+CACHE_RATE = 52.0
 """Bytes that a multiprocessor gets from the second cache in a nanosecond."""
-BEGINNING = 800.0
-"""Nanoseconds until the first panels of a tile have come, and its results have gone."""
+BEGINNING = 2000.0
+"""Nanoseconds until the first panels have come, and the last results have gone."""
 MEETING = 2000.0
 """Nanoseconds until the last of several blocks that share a tile begins to add their sums."""
+SUMS_RATE = 0.026
+"""Bytes of sums that a thread of that block adds in a nanosecond."""
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
 """How many blocks may share a tile."""
 COUNTERS = 16 << 10
@@ -52,6 +61,7 @@ class ProductTemplate:
         depth: How much of the summed dimension a step takes, where several blocks may share a tile;
             0 where they may not.
         rate: Multiplications that a busy multiprocessor makes in a nanosecond.
+        alone: The same where it has one block, which waits for each panel.
     """
 
     function: str
@@ -63,6 +73,7 @@ class ProductTemplate:
     shared: int
     depth: int = 0
     rate: float = 0.0
+    alone: float = 0.0
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -80,43 +91,47 @@ class ProductTemplate:
         return COUNTERS + tiles * parts * self.rows * self.columns * 4
 
     def nanoseconds(self, tiles: int, k: int, parts: int, multiprocessors: int) -> float:
-        """About how long a product of so many tiles takes, without what all templates need.
+        """About how long a product of so many tiles takes.
 
-        A multiprocessor multiplies one tile after the other, as fast as the template can or as the
-        cache gives it the operands; then the last block of a tile adds the sums of the others.
+        The blocks of a multiprocessor multiply as fast as the template can or as the cache gives
+        them the operands, but none faster than it does alone; then the last block of a tile adds
+        the sums of the others.
         """
         area = self.rows * self.columns
         depth = -(-max(-(-k // self.depth), 1) // parts) * self.depth
         size = 4 if self.function == "mx_product" else 2
-        each = max(area / self.rate, (self.rows + self.columns) * size / CACHE_RATE) * depth
-        time = -(-tiles * parts // multiprocessors) * (BEGINNING + each)
+        each = max(area / self.rate, (self.rows + self.columns) * size / CACHE_RATE)
+        blocks = -(-tiles * parts // multiprocessors)
+        time = BEGINNING + depth * max(blocks * each, area / self.alone)
         if parts > 1:
-            sums = parts * area * 4 / CACHE_RATE
+            sums = parts * area * 4 / (SUMS_RATE * self.threads)
             time += MEETING + -(-tiles // multiprocessors) * sums
         return time
 
 
 def _tile(
-    rows: int, columns: int, depth: int, threads: int, shared: int, rate: float
+    rows: int, columns: int, depth: int, threads: int, shared: int, rate: float, alone: float
 ) -> ProductTemplate:
     name, header = f"mx_tile_{rows}x{columns}", ("split.cuh", "product.cuh")
-    return ProductTemplate("mx_product", name, header, threads, rows, columns, shared, depth, rate)
-
-
-def _mma(
-    rows: int, columns: int, depth: int, threads: int, shared: int, rate: float
-) -> ProductTemplate:
-    name, header = f"mx_mma_{rows}x{columns}", ("split.cuh", "product_mma.cuh")
     return ProductTemplate(
-        "mx_product_mma", name, header, threads, rows, columns, shared, depth, rate
+        "mx_product", name, header, threads, rows, columns, shared, depth, rate, alone
     )
 
 
-def _wgmma(rows: int, columns: int, shared: int, rate: float) -> ProductTemplate:
+def _mma(
+    rows: int, columns: int, depth: int, threads: int, shared: int, rate: float, alone: float
+) -> ProductTemplate:
+    name, header = f"mx_mma_{rows}x{columns}", ("split.cuh", "product_mma.cuh")
+    return ProductTemplate(
+        "mx_product_mma", name, header, threads, rows, columns, shared, depth, rate, alone
+    )
+
+
+def _wgmma(rows: int, columns: int, shared: int, rate: float, alone: float) -> ProductTemplate:
     name = f"mx_wgmma_{rows}x{columns}"
     header = "split.cuh", "product_mma.cuh", "wgmma.cuh", "product_wgmma.cuh"
     return ProductTemplate(
-        "mx_product_wgmma", name, header, 2 * rows, rows, columns, shared, 64, rate
+        "mx_product_wgmma", name, header, 2 * rows, rows, columns, shared, 64, rate, alone
     )
 
 
@@ -126,29 +141,37 @@ def _dot(rows: int, columns: int, slices: int) -> ProductTemplate:
     return ProductTemplate("mx_gemv_dot", config, ("gemv.cuh",), 256, rows, wide, shared)
 
 
-def _axpy(rows: int, columns: int, threads: int) -> ProductTemplate:
-    config = f"mx_axpy_block<{rows}, {columns}, {threads}>"
+def _axpy(rows: int, columns: int) -> ProductTemplate:
+    config, threads = f"mx_axpy_block<{rows}, {columns}, 512>", 512
     shared = threads // 8 * rows * columns
     return ProductTemplate("mx_gemv_axpy", config, ("gemv.cuh",), threads, rows, columns, shared)
 
 
-TILES: tuple[ProductTemplate, ...] = (
-    _tile(64, 64, 16, 128, 34816, 140),
-    _tile(128, 128, 16, 256, 50688, 165),
-    _tile(32, 32, 32, 128, 27648, 95),
-    _tile(16, 64, 64, 128, 45056, 80),
+TILES = (
+    _tile(64, 64, 16, 128, 34816, 135, 59),
+    _tile(128, 128, 16, 256, 50688, 148, 148),
+    _tile(128, 64, 16, 128, 51200, 146, 107),
+    _tile(32, 64, 32, 128, 39936, 87, 70),
+    _tile(32, 32, 32, 128, 27648, 80, 37),
+    _tile(16, 64, 64, 128, 67584, 70, 57),
 )
-TENSOR_CORES: tuple[ProductTemplate, ...] = (
-    _mma(64, 64, 64, 128, 65536, 900),
-    _mma(128, 256, 32, 256, 98304, 1700),
-    _mma(128, 128, 32, 128, 65536, 1600),
-    _mma(16, 64, 64, 128, 40960, 300),
-    _wgmma(128, 256, 196608, 2400),
-    _wgmma(128, 128, 131072, 2000),
-    _wgmma(64, 128, 98304, 1400),
+TENSOR_CORES = (
+    _mma(64, 64, 64, 128, 65536, 934, 490),
+    _mma(128, 256, 32, 256, 98304, 1317, 1317),
+    _mma(128, 128, 32, 128, 65536, 1160, 714),
+    _mma(128, 64, 64, 256, 73728, 1000, 835),
+    _mma(16, 64, 64, 128, 40960, 280, 207),
+    _wgmma(128, 256, 196608, 2163, 2163),
+    _wgmma(128, 128, 98304, 1870, 1100),
 )
-DOTS = tuple(_dot(rows, 2, slices) for rows in (1, 2, 4, 8, 16) for slices in (1, 8))
-AXPYS = tuple(_axpy(rows, 32, 512 if rows == 1 else 256) for rows in (1, 2, 4, 8, 16))
+"""Rates as they were measured on an H200, or follow from what was."""
+DOTS = tuple(
+    _dot(*each)
+    for each in (
+        (1, 2, 4), (2, 2, 4), (4, 4, 1), (4, 4, 4), (8, 4, 2), (8, 4, 8), (16, 2, 1), (16, 2, 4)
+    )
+)  # fmt: skip
+AXPYS = tuple(_axpy(rows, columns) for rows in (1, 2, 4, 8) for columns in (32, 8))
 
 
 def product_templates(dtype: DType, dot: bool) -> list[ProductTemplate]:
@@ -156,7 +179,7 @@ def product_templates(dtype: DType, dot: bool) -> list[ProductTemplate]:
 
     ``dot``: the right operand has the stride 1 along the dimension that is summed.
     """
-    few = [t for t in (DOTS if dot else AXPYS) if t.rows <= FEW_ROWS[dtype]]
+    few = [t for t in (DOTS if dot else AXPYS) if t.rows <= FEW_ROWS[dtype, dot]]
     return [*(TILES if dtype is DType.float32 else TENSOR_CORES), *few]
 
 
@@ -170,8 +193,8 @@ def choose_product(
 
     The rule of ``kernels/cuda/PRODUCTS.md``. Few rows have kernels of their own, the one for the
     fewest rows that fits, and of these the one with the most columns a block that gives every
-    multiprocessor a block. Otherwise that tile and number of parts is taken that should end first.
-    In the simulator nobody shares a tile: what it computes does not depend on the machine.
+    other multiprocessor a block. Otherwise that tile and number of parts is taken that should end
+    first. In the simulator nobody shares a tile: what it computes does not depend on the machine.
     """
     items, m, n, k = sizes
     busy = properties.multiprocessors
@@ -179,7 +202,7 @@ def choose_product(
     if few and (m <= FEW_SIMULATED or not properties.simulated):
         rows = min(t.rows for t in few)
         few = sorted((t for t in few if t.rows == rows), key=lambda t: -t.columns)
-        chosen = next((t for t in few if t.blocks(items, m, n) >= busy), few[-1])
+        chosen = next((t for t in few if 2 * t.blocks(items, m, n) >= busy), few[-1])
         return list(templates).index(chosen), 1
     found = []
     for number, template in enumerate(templates):

@@ -267,7 +267,7 @@ def _write_tiles(at: Site, rows: Poly, groups: Poly, matrix: tuple[Poly, Poly, P
         )
 
 
-SHARED = {"mx_tile_16x64": 45056, "mx_tile_64x64": 34816}
+SHARED = {"mx_tile_16x64": 67584, "mx_tile_64x64": 34816}
 """Bytes of shared memory of a block; ``kernels/cuda/PRODUCTS.md`` has the formula."""
 
 

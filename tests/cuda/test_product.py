@@ -114,12 +114,15 @@ def few_rows_across(rows: int, width: int, threads: int, a: str, b: str) -> Temp
 TEMPLATES = [
     tiled("mx_tile_128x128", 128, 128, 256, "f32", "f32"),
     tiled("mx_tile_64x64", 64, 64, 128, "f32", "f32"),
+    tiled("mx_tile_128x64", 128, 64, 128, "f32", "f32"),
+    tiled("mx_tile_32x64", 32, 64, 128, "f32", "f32"),
     tiled("mx_tile_32x32", 32, 32, 128, "f32", "f32"),
     tiled("mx_tile_32x32", 32, 32, 128, "mx_bf16", "mx_f16"),
     tiled("mx_tile_16x64", 16, 64, 128, "f32", "f32"),
     tiled("mx_tile_16x64", 16, 64, 128, "f32", "mx_bf16"),
     tensor_cores("mx_mma_128x256", 128, 256, 256, "mx_f16"),
     tensor_cores("mx_mma_128x128", 128, 128, 128, "mx_bf16"),
+    tensor_cores("mx_mma_128x64", 128, 64, 256, "mx_bf16"),
     tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_bf16"),
     tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_f16"),
     tensor_cores("mx_mma_16x64", 16, 64, 128, "mx_f16"),
@@ -130,13 +133,13 @@ TEMPLATES = [
     few_rows(4, 2, 1, "f32", "mx_bf16"),
     few_rows(4, 4, 2, "mx_bf16", "mx_bf16"),
     few_rows(8, 4, 4, "f32", "f32"),
-    few_rows(16, 2, 8, "f32", "f32"),
+    few_rows(16, 2, 4, "f32", "f32"),
     few_rows_across(1, 32, 512, "f32", "f32"),
-    few_rows_across(2, 16, 256, "mx_f16", "f32"),
-    few_rows_across(4, 32, 256, "f32", "mx_bf16"),
+    few_rows_across(2, 8, 512, "mx_f16", "mx_f16"),
+    few_rows_across(4, 32, 512, "f32", "mx_bf16"),
     few_rows_across(4, 128, 256, "mx_f16", "mx_f16"),
     few_rows_across(8, 64, 256, "mx_bf16", "mx_bf16"),
-    few_rows_across(8, 128, 256, "f32", "f32"),
+    few_rows_across(8, 32, 512, "f32", "f32"),
 ]
 each_template = pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
 
