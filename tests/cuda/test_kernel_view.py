@@ -212,12 +212,15 @@ def pycuda_on_the_simulator() -> dict[str, types.ModuleType]:
                 ]
                 self.module.launch(name, grid, block, typed, shared)
 
+            launch.set_attribute = lambda *_: None  # type: ignore[attr-defined]
             return launch
 
     driver = types.ModuleType("pycuda.driver")
     for name, value in {
         "mem_alloc": mem_alloc, "memcpy_htod": htod, "memcpy_dtoh": dtoh, "memset_d8": memset,
-        "Event": Event,
+        "Event": Event, "function_attribute": types.SimpleNamespace(
+            MAX_DYNAMIC_SHARED_SIZE_BYTES=8
+        ),
     }.items():  # fmt: skip
         setattr(driver, name, value)
     compiler = types.ModuleType("pycuda.compiler")
