@@ -72,7 +72,7 @@ template <int ROWS_, int COLS_, int SLICES_> struct mx_dot_block {
   static constexpr int ROWS = ROWS_, COLS = COLS_, SLICES = SLICES_, THREADS = 256, WARPS = THREADS / 32;
   static constexpr int N = ROWS * COLS, GROUPS = WARPS / SLICES; /* groups of warps, with columns of their own */
   static constexpr int AHEAD = N > 16 ? 2 : COLS > 4 ? 1 : 8 / COLS; /* reads of each column under way */
-  static constexpr int BLOCKS = mx_blocks(THREADS, N > 8 ? 168 : N > 1 ? 128 : 80);
+  static constexpr int BLOCKS = mx_blocks(THREADS, N > 4 ? 168 : N > 1 ? 128 : 80);
   static constexpr int LANES = N < 32 ? N : 32; /* values that are added over the lanes at once */
   static constexpr int SHARED = WARPS * N * 4;
   static_assert(N <= 64 && N % LANES == 0 && WARPS % SLICES == 0, "sums that fit, whole groups");
