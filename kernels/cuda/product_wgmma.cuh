@@ -19,13 +19,13 @@
 
 template <int BM_, int BN_, int STAGES_> struct mx_wgmma_tile {
   static constexpr int BM = BM_, BN = BN_, BK = 64, STAGES = STAGES_;
-  static constexpr int THREADS = BM / 64 * 128, BLOCKS = mx_blocks(THREADS, BN > 128 ? 255 : 128);
+  static constexpr int THREADS = BM / 64 * 128, BLOCKS = mx_blocks(THREADS, 168);
   static constexpr int PANELS = 2 * (BM + BN) * BK * STAGES, SUMS = BM * (BN + 8) * 4, PARTS = SUMS > PANELS ? 2 : 1;
   static constexpr int SHARED = PANELS > SUMS / PARTS ? PANELS : SUMS / PARTS;
   static_assert(BM % 64 == 0 && BN % 64 == 0 && STAGES >= 3, "whole warpgroups, a stage that is read and one that is not");
 };
 typedef mx_wgmma_tile<128, 256, 4> mx_wgmma_128x256;
-typedef mx_wgmma_tile<128, 128, 3> mx_wgmma_128x128;
+typedef mx_wgmma_tile<128, 128, 4> mx_wgmma_128x128;
 
 template <class CFG, class T, bool DEEP_A, bool DEEP_B, class A, class B>
 MX_INLINE void mx_wgmma_sums(f32 (&c)[CFG::BN / 2], u16 *panels, A &a, B &b, i64 begin, i64 end) {
