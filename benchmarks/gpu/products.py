@@ -13,12 +13,7 @@ from benchmarks.gpu import data, peers
 from benchmarks.gpu.case import Bench, Goal
 from benchmarks.gpu.launching import Array, Launches, down, load, up
 from benchmarks.gpu.timing import Contender, Launch
-from maxlab.compiler.gpu_templates import (
-    FEW_ROWS,
-    ProductTemplate,
-    choose_product,
-    product_templates,
-)
+from maxlab.compiler.gpu_templates import ProductTemplate, choose_product, product_templates
 from maxlab.compiler.plan import Env, GpuLaunch
 from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.backend import Product, Properties, Queue
@@ -78,12 +73,14 @@ def measure(bench: Bench, title: str, dtype: DType, shape: tuple[int, int, int])
     dispatched = [Launches(model, pair) for pair in operands]
     templates = _templates(bench, dtype, shape)
     by_library = dispatched[0].names == ["cuBLASLt"]
-    taken = "cuBLASLt" if by_library else templates[0][1].config
+    taken = "cuBLASLt" if by_library else templates[0].template.config
     add("maxlab", dispatched, lambda: dispatched[0].results()[0], f"takes {taken}")
-    for number, template in templates:
-        name = f"own {template.config.removeprefix('mx_')}"
+    for forced in templates:
+        name = f"own {forced.template.config.removeprefix('mx_')}"
+        if forced.parts > 1:
+            name += f", {forced.parts} parts"
         own = product_model(bench.device, dtype, shape)
-        force(own, number, template, shape)
+        force(own, forced)
         launches = [Launches(own, pair) for pair in operands]
         add(name, launches, lambda launches=launches: launches[0].results()[0])  # type: ignore[misc]
     library = _library(bench, dtype, shape, operands)
@@ -127,55 +124,58 @@ def product_model(device: Accelerator, dtype: DType, shape: tuple[int, int, int]
     return load(device, graph)
 
 
-def _templates(
-    bench: Bench, dtype: DType, shape: tuple[int, int, int]
-) -> list[tuple[int, ProductTemplate]]:
+def _templates(bench: Bench, dtype: DType, shape: tuple[int, int, int]) -> list[Forced]:
     """The template of the rule first, and for large products the other tiles, to test the rule."""
-    m, _, n = shape
+    m, k, n = shape
     templates = product_templates(dtype, False)
-    chosen = choose_product(templates, (1, m, n), bench.context.properties)
-    found = [(chosen, templates[chosen])]
-    if m > FEW_ROWS:
+    chosen, parts = choose_product(templates, (1, m, n, k), bench.context.properties)
+    found = [(chosen, parts)]
+    if templates[chosen].depth:
         found += [
-            (number, template)
+            (number, 1)
             for number, template in enumerate(templates)
-            if template.header != "gemv.cuh" and number != chosen and template.rows <= 2 * m
+            if template.depth and number != chosen and template.rows <= 2 * m
         ]
-    return found[:3]
+    return [Forced(number, templates[number], parts, shape) for number, parts in found[:3]]
 
 
-def force(
-    model: Model, number: int, template: ProductTemplate, shape: tuple[int, int, int]
-) -> None:
-    """Let ``model``, a product ``[m, k] @ [k, n]``, be made by template ``number``, whatever the
-    rule and the library say.
+def force(model: Model, forced: Forced) -> None:
+    """Let ``model``, a product ``[m, k] @ [k, n]``, be made by a template, whatever the rule and
+    the library say.
     """
-    m, _, n = shape
     (step,) = (step for step in model.plan.steps if step.gpu is not None)
     assert step.gpu is not None
 
-    forced: Any = _Forced(number, template, m, n)
-    step.gpu.launch = forced
+    launch: Any = forced
+    step.gpu.launch = launch
     step.gpu.library = None
 
 
 @dataclass(frozen=True)
-class _Forced:
-    """The launch of a template that no rule has chosen."""
+class Forced:
+    """The launch of a template that no rule has chosen.
+
+    Attributes:
+        number: Of the template.
+        template: It.
+        parts: How many blocks share a tile.
+        shape: m, k and n.
+    """
 
     number: int
     template: ProductTemplate
-    m: int
-    n: int
+    parts: int
+    shape: tuple[int, int, int]
 
 
 @device_launch.register
-def _(formula: _Forced, env: Env, properties: Properties) -> GpuLaunch:
-    template = formula.template
-    blocks = -(-formula.m // template.rows) * -(-formula.n // template.columns)
+def _(formula: Forced, env: Env, properties: Properties) -> GpuLaunch:
+    template, (m, _, n) = formula.template, formula.shape
+    tiles = template.blocks(1, m, n)
+    grid = (grid_of(tiles, properties)[0], formula.parts, 1)
+    own = template.own_bytes(tiles, formula.parts)
     block = template.threads, 1, 1
-    items = formula.m * formula.n
-    return GpuLaunch(formula.number, grid_of(blocks, properties), block, 0, 0, items)
+    return GpuLaunch(formula.number, grid, block, template.shared, 0, m * n, own, meets=own > 0)
 
 
 def _library(

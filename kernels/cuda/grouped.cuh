@@ -17,6 +17,10 @@
  */
 #pragma once
 
+/* Tiles that leave room for what the groups need. */
+typedef mx_tile<64, 64, 16, 8, 4, 1, 3> mx_grouped_64x64;
+typedef mx_tile<16, 64, 64, 8, 4, 4, 2, 255> mx_grouped_16x64;
+
 template <class CFG, class T, class STORE, class REFUSE>
 MX_INLINE void mx_grouped_product(void *shared, const mx_stored<T> *x, const mx_stored<T> *w, const u32 *starts,
                                   const i32 *experts, const u32 *usage, i64 rows, i64 groups, i64 count, i64 n, i64 k,
@@ -59,7 +63,7 @@ MX_INLINE void mx_grouped_product(void *shared, const mx_stored<T> *x, const mx_
     mx_product_tile<CFG, T, T>(
         shared, x + first * k, k, 1, w + (expert < 0 ? 0 : expert) * n * k, 1, k, left % high * CFG::BM,
         left / high * CFG::BN, last - first, n, expert < 0 ? 0 : k,
-        [&](i64 row, i64 column, f32 value) { store((first + row) * n + column, value); });
+        [&](i64 row, i64 column, f32 value) { store((first + row) * n + column, value); }, mx_split(nullptr), 0);
     return;
   }
 }

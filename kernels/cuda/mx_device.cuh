@@ -27,6 +27,7 @@
  *   mx_cp_async_commit()                  makes one group of the copies started since the last one
  *   mx_cp_async_wait<N>()                 waits until at most N groups are under way; then a barrier shows the data to
  *                                         the other threads
+ *   mx_load_fresh(p)                      what other blocks have written before: read past this multiprocessor's cache
  */
 #pragma once
 
@@ -74,11 +75,12 @@ template <int BYTES> MX_INLINE void mx_cp_async(void *shared, const void *global
 }
 MX_INLINE void mx_cp_async_commit() { cs_copy_commit(); }
 template <int N> MX_INLINE void mx_cp_async_wait() { cs_copy_wait(N); }
+MX_INLINE f32 mx_load_fresh(const f32 *p) { return *p; }
 
 #else
 
 #define MX_DYN_SHARED(T, name)                                                                                         \
-  extern __shared__ __align__(128) unsigned char mx_dynamic_shared[];                                                  \
+  extern __shared__ __align__(1024) unsigned char mx_dynamic_shared[];                                                  \
   T *name = reinterpret_cast<T *>(mx_dynamic_shared)
 #define MX_WATCH(x) ((void)(x))
 
@@ -192,5 +194,6 @@ template <int N> MX_INLINE void mx_cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 #endif
 }
+MX_INLINE f32 mx_load_fresh(const f32 *p) { return __ldcg(p); }
 
 #endif

@@ -263,10 +263,11 @@ template <int BM, int BN, int TM, int TN> struct mx_registers {
   }
   /* c += a b: `depth` rows of two panels whose rows are lda and ldb apart.  Each element is one chain of fused
    * multiply-adds in ascending order. */
+  template <int UNROLL = 4>
   __device__ __forceinline__ void add(const f32 *a, int lda, const f32 *b, int ldb, int depth) {
     a += y, b += x;
 #if defined(__CUDACC__)
-#pragma unroll 4
+#pragma unroll UNROLL
 #endif
     for (int k = 0; k < depth; k++) {
       mx_strip<VM> u[TM / VM];

@@ -184,11 +184,11 @@ class Tiles:
     """Tiles of products, by the template that is best for the sizes.
 
     Attributes:
-        sizes: Products, and rows and columns of each.
+        sizes: Products, rows and columns of each, and how much is summed over.
         templates: Those to choose from.
     """
 
-    sizes: tuple[Poly, Poly, Poly]
+    sizes: tuple[Poly, Poly, Poly, Poly]
     templates: tuple[ProductTemplate, ...]
 
 

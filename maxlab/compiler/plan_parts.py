@@ -173,6 +173,8 @@ class GpuLaunch:
         items: the extent of the parallel axis.
         own: bytes of device memory that nobody else uses, all zero before the first launch; they
             take the place of ``spill``.
+        meets: whether ``own`` may be the same memory for all steps of which this is true, one
+            after the other: what begins at zero is the same part of it, and is zero again.
     """
 
     variant: int
@@ -182,6 +184,7 @@ class GpuLaunch:
     spill: int
     items: int
     own: int = 0
+    meets: bool = False
 
 
 @dataclass(frozen=True, slots=True)

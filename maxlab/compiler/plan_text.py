@@ -175,7 +175,7 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "Tiles": (
         "blocks of the GPU take tiles of products, by the template that fits the sizes best",
-        {"sizes": "products, rows and columns of each"},
+        {"sizes": "products, rows and columns of each, and how much is summed over"},
     ),
     "Heads": (
         "blocks of the GPU take queries, by the template that fits the sizes best",

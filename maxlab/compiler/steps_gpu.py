@@ -151,7 +151,7 @@ class GpuSteps:
         library = _library_product(product, made.kernel, dtype)
         if made.kernel.tests_results:  # which the library does not
             library = None
-        tiles = Tiles((items, m, n), tuple(templates))
+        tiles = Tiles((items, m, n, product.k), tuple(templates))
         texts = [ProductText(t, product, dtype, made.kernel, node) for t in templates]
         kernels = GpuKernels(texts, tiles, library)
         pointers = [sink.slot(v) for v in (*values, *bases)]

@@ -212,7 +212,7 @@ class DeviceKernelView(KernelView):
             grid=captured.launch.grid,
             block=captured.launch.block,
             shared=captured.launch.shared,
-            spill=captured.launch.spill,
+            spill=captured.launch.own or captured.launch.spill,
         )
 
 
@@ -271,7 +271,10 @@ for n in range(len(KINDS)):
     before = memory[f"before{{n}}"]
     pointers.append(cuda.mem_alloc(max(before.nbytes, 1)))
     cuda.memcpy_htod(pointers[-1], before)
-spill = np.uint64(int(cuda.mem_alloc(SPILL)) if SPILL else 0)
+spill = np.uint64(0)
+if SPILL:  # what blocks count in it begins at zero
+    spill = cuda.mem_alloc(SPILL)
+    cuda.memset_d8(spill, 0, SPILL)
 fault = cuda.mem_alloc(4096)  # what the kernel finds wrong, and a log that has no room
 cuda.memset_d8(fault, 0, 4096)
 arguments = [*pointers, *(np.int64(n) for n in SIZES), spill, fault]

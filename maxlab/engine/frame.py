@@ -49,6 +49,8 @@ class Layout:
             for inputs that have no slot.
         arenas: The memory of intermediate values.
         own: The bytes that a step keeps for itself from run to run, by its number, and where.
+        meeting: The same for steps that share them, one after the other: the bytes of each device,
+            and the numbers of the steps.
         checked: By their device, the steps that say what they find wrong.
     """
 
@@ -57,6 +59,7 @@ class Layout:
     addresses: Sequence[int]
     arenas: Sequence[Arena]
     own: Mapping[int, tuple[Accelerator, int]]
+    meeting: Mapping[Accelerator, tuple[int, Sequence[int]]]
     checked: Mapping[Accelerator, Sequence[Step]]
 
 
@@ -149,12 +152,18 @@ class Frame:
                 self._place(arena, base)
                 self.spill[arena.device] = base + arena.nbytes
         for number, (device, nbytes) in layout.own.items():
-            block = block_on(device.default_stream, nbytes)
-            device.default_stream.fill_bytes(block.address, 0, nbytes)
-            self._keep.append(block)
-            self.own[number] = block.address
+            self.own[number] = self._zeros(device, nbytes)
+        for device, (nbytes, numbers) in layout.meeting.items():
+            self.own.update(dict.fromkeys(numbers, self._zeros(device, nbytes)))
         for device, steps in layout.checked.items():
             self.fault[device] = Faults(device, list(steps), layout.compiled)
+
+    def _zeros(self, device: Accelerator, nbytes: int) -> int:
+        """The address of memory that begins at zero and that the frame keeps."""
+        block = block_on(device.default_stream, nbytes)
+        device.default_stream.fill_bytes(block.address, 0, nbytes)
+        self._keep.append(block)
+        return block.address
 
     def borrow(self, blocks: Blocks) -> None:
         """Take the memory that it has for one run."""

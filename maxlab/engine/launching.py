@@ -285,12 +285,13 @@ def _(formula: Parts, env: Env, properties: Properties) -> GpuLaunch:
 
 @device_launch.register
 def _(formula: Tiles, env: Env, properties: Properties) -> GpuLaunch:
-    items, m, n = (size.evaluate(env) for size in formula.sizes)
-    number = choose_product(formula.templates, (items, m, n), properties)
+    items, m, n, k = (size.evaluate(env) for size in formula.sizes)
+    number, parts = choose_product(formula.templates, (items, m, n, k), properties)
     chosen = formula.templates[number]
-    blocks = items * -(-m // chosen.rows) * -(-n // chosen.columns)
-    grid = grid_of(blocks, properties)
-    return GpuLaunch(number, grid, (chosen.threads, 1, 1), 0, 0, items * m * n)
+    tiles = chosen.blocks(items, m, n)
+    grid = (grid_of(tiles, properties)[0], parts, 1)
+    own, block = chosen.own_bytes(tiles, parts), (chosen.threads, 1, 1)
+    return GpuLaunch(number, grid, block, chosen.shared, 0, items * m * n, own, meets=own > 0)
 
 
 @device_launch.register

@@ -178,18 +178,24 @@ class Program:
         executable, slots = self.executable, self.executable.compiled.plan.slots
         addresses = [executable.prepared.addresses.get(slot.number, 0) for slot in slots]
         own: dict[int, tuple[Accelerator, int]] = {}
+        meeting: dict[Accelerator, tuple[int, list[int]]] = {}
         checked: dict[Accelerator, list[Step]] = {}
         for segment in self.segments:
             if isinstance(segment, KernelSegment):
                 for kernel in segment.kernels:
-                    if kernel.launch.own:
-                        own[kernel.step.number] = segment.device, kernel.launch.own
+                    nbytes, number = kernel.launch.own, kernel.step.number
+                    if kernel.launch.meets:
+                        most, numbers = meeting.get(segment.device, (0, []))
+                        meeting[segment.device] = max(most, nbytes), [*numbers, number]
+                    elif nbytes:
+                        own[number] = segment.device, nbytes
         for step in self.steps:
             if step.gpu is not None and step.gpu.printed().reports:
                 checked.setdefault(executable.devices[step.device], []).append(step)
         return Layout(
-            executable.compiled, executable.runtime, [*addresses, 0], self.arenas, own, checked
-        )
+            executable.compiled, executable.runtime, [*addresses, 0], self.arenas, own, meeting,
+            checked,
+        )  # fmt: skip
 
     def new_frame(self) -> Frame:
         """A frame of its own; `free` has those that were used before."""

@@ -37,7 +37,7 @@ WIDENED = 4 * (4 * PANEL * 256 + ROWS * 272) + 64
 """The most bytes that products of halves need besides (``mx_half_block_scratch``)."""
 FEW = 16
 """On a GPU, groups of so many rows have tiles of their own."""
-TILES = (("mx_tile_16x64", 16, 1, FEW), ("mx_tile_64x64", 64, FEW + 1, 2**62))
+TILES = (("mx_grouped_16x64", 16, 1, FEW), ("mx_grouped_64x64", 64, FEW + 1, 2**62))
 """The tiles of the two launches of a GPU: their rows, and the least and most rows of their groups.
 Both have 64 columns and 128 threads."""
 _ELEMENTS = {DType.float32: "f32", DType.bfloat16: "mx_bf16", DType.float16: "mx_f16"}
@@ -242,7 +242,7 @@ def _write_tiles(at: Site, rows: Poly, groups: Poly, matrix: tuple[Poly, Poly, P
     """The product on a GPU: a launch for groups of few rows, and one for the others."""
     x, w, starts, ids, usage = at.operands
     y = at.results[0]
-    for name in ("tiles.cuh", "product.cuh", "grouped.cuh"):
+    for name in ("tiles.cuh", "split.cuh", "product.cuh", "grouped.cuh"):
         at.header(name)
     wide = ceil_div(matrix[1], 64)
     sizes = [at.size(size) for size in (rows, groups, *matrix)]
@@ -267,7 +267,7 @@ def _write_tiles(at: Site, rows: Poly, groups: Poly, matrix: tuple[Poly, Poly, P
         )
 
 
-SHARED = {"mx_tile_16x64": 45056, "mx_tile_64x64": 17408}
+SHARED = {"mx_grouped_16x64": 45056, "mx_grouped_64x64": 26112}
 """Bytes of shared memory of a block; ``kernels/cuda/PRODUCTS.md`` has the formula."""
 
 

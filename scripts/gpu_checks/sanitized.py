@@ -20,7 +20,7 @@ from benchmarks.gpu.attention import attention_graph
 from benchmarks.gpu.launching import Array, load, up
 from benchmarks.gpu.launching import down as to_host
 from benchmarks.gpu.minilm import TINY_CONFIG, network
-from benchmarks.gpu.products import force, product_model
+from benchmarks.gpu.products import Forced, force, product_model
 from benchmarks.tutorial import minilm_graph
 from maxlab import driver
 from maxlab.compiler.gpu_templates import product_templates
@@ -100,9 +100,10 @@ def checks() -> Iterator[tuple[str, Check]]:
                 title = f"{name} {dtype.name} {shape}"
                 yield title, partial(rows, dtype, shape, function, reference)
         for number, template in enumerate(product_templates(dtype, False)):
-            m = template.rows if template.header == "gemv.cuh" else 37
-            title = f"{template.config} {dtype.name}"
-            yield title, partial(product, dtype, (m, 50, 71), number)
+            m = 37 if template.depth else template.rows
+            for parts in (1, 3) if template.depth else (1,):
+                title = f"{template.config} {dtype.name} {parts}"
+                yield title, partial(product, dtype, (m, 150, 71), number, parts)
     for sizes in ((1, 2, 3, 32), (1, 2, 16, 64), (2, 2, 70, 32), (1, 1, 70, 128)):
         for dtype, causal in itertools.product((F32, BF16), (False, True)):
             title = f"attention {dtype.name} {sizes} {causal=}"
@@ -150,10 +151,12 @@ def rows(
     data.check(to_host(got), reference(x.astype(np.float64)), dtype, "rows")
 
 
-def product(dtype: DType, shape: tuple[int, int, int], number: int, device: Accelerator) -> None:
-    """One template."""
+def product(
+    dtype: DType, shape: tuple[int, int, int], number: int, parts: int, device: Accelerator
+) -> None:
+    """One template, with so many blocks to a tile."""
     model = product_model(device, dtype, shape)
-    force(model, number, product_templates(dtype, False)[number], shape)
+    force(model, Forced(number, product_templates(dtype, False)[number], parts, shape))
     a, b = data.normal(1, shape[:2], dtype), data.normal(2, shape[1:], dtype)
     (got,) = model(up(device, a), up(device, b))
     data.check(to_host(got), a.astype(np.float64) @ b.astype(np.float64), dtype, "product")

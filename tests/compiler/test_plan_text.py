@@ -124,7 +124,7 @@ def test_long_plans_are_cut() -> None:
         (Items(N, ONE), "Items(extent=n, cost=1)"),
         (Items(N, ONE, extra=(3,)), "Items(extent=n, cost=1, extra=(3))"),
         (Gemm(N, N, ONE, DType.bfloat16), "Gemm(m=n, n=n, k=1, dtype=bfloat16)"),
-        (Tiles((ONE, N, N), ()), "Tiles(sizes=(1, n, n), templates=())"),
+        (Tiles((ONE, N, N, N), ()), "Tiles(sizes=(1, n, n, n), templates=())"),
     ],
     ids=str,
 )  # fmt: skip

@@ -13,7 +13,9 @@ from tests.cuda.nvcc import ARCHITECTURES, require_compiled
 from tests.cuda.placing import compiled_on_gpu, sources_of
 
 HOST = DeviceRef.CPU()
-HEADERS = ("mx_device.cuh", "prelude.cuh", "tiles.cuh", "product.cuh", "grouped.cuh")
+HEADERS = (
+    "mx_device.cuh", "prelude.cuh", "tiles.cuh", "split.cuh", "product.cuh", "grouped.cuh"
+)  # fmt: skip
 
 
 def _graph(dtype: DType) -> Graph:

@@ -52,7 +52,7 @@ def test_the_kernel_of_the_last_run_is_shown(model: engine.Model, gpu: Accelerat
     kernel = model.kernels["k0"]
     assert isinstance(kernel, DeviceKernelView)
     model(*inputs(gpu, 3))
-    assert "mx_gemv<4, 1" in kernel.cuda
+    assert "mx_gemv_axpy<mx_axpy_block<4, " in kernel.cuda
     assert kernel.headers == ("mx_device.cuh", "prelude.cuh", "tiles.cuh", "gemv.cuh")
     model(*inputs(gpu, 30))
     assert "mx_product<" in kernel.cuda
@@ -150,6 +150,26 @@ def test_a_script_runs_one_kernel_alone(
     assert "largest difference 0" in lines[1]
 
 
+def test_a_script_has_the_memory_in_which_blocks_meet(
+    gpu: Accelerator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The last block of a long row adds what the others have left."""
+    with Graph("long", input_types=[TensorType(F32, [1, 40_000], GPU)]) as graph:
+        graph.output(ops.sum(graph.inputs[0].tensor, axis=-1))
+    model = engine.InferenceSession(devices=[gpu]).load(graph)
+    x = Tensor.from_numpy(np.ones((1, 40_000), "f4")).to(gpu)
+    model(x)
+    assert model.kernels["k0"].launch().own > 0
+    path = model.kernels["k0"].to_pycuda(tmp_path / "alone.py", x)
+    for name, made in pycuda_on_the_simulator().items():
+        monkeypatch.setitem(sys.modules, name, made)
+    runpy.run_path(str(path))
+    assert "largest difference 0" in capsys.readouterr().out
+
+
 def pycuda_on_the_simulator() -> dict[str, types.ModuleType]:
     """The part of PyCUDA that scripts use."""
 
@@ -159,7 +179,7 @@ def pycuda_on_the_simulator() -> dict[str, types.ModuleType]:
     blocks: dict[int, Any] = {}
 
     def mem_alloc(nbytes: int) -> Memory:
-        array = np.zeros(nbytes, np.uint8)
+        array = np.full(nbytes, 0xFF, np.uint8)
         address = Memory(array.ctypes.data)
         blocks[address] = array
         return address
@@ -201,12 +221,15 @@ def pycuda_on_the_simulator() -> dict[str, types.ModuleType]:
                 ]
                 self.module.launch(name, grid, block, typed, shared)
 
+            launch.set_attribute = lambda *_: None  # type: ignore[attr-defined]
             return launch
 
     driver = types.ModuleType("pycuda.driver")
     for name, value in {
         "mem_alloc": mem_alloc, "memcpy_htod": htod, "memcpy_dtoh": dtoh, "memset_d8": memset,
-        "Event": Event,
+        "Event": Event, "function_attribute": types.SimpleNamespace(
+            MAX_DYNAMIC_SHARED_SIZE_BYTES=8
+        ),
     }.items():  # fmt: skip
         setattr(driver, name, value)
     compiler = types.ModuleType("pycuda.compiler")

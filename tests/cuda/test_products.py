@@ -23,49 +23,77 @@ H200 = Properties("test", "sm_90", 132, 227 << 10, False)
 RTX = Properties("test", "sm_89", 128, 99 << 10, False)
 
 
-def take(model: Model, kind: str, variant: int) -> None:
-    """Let the steps of a kind use one of their templates, with a grid smaller than the work."""
-    for step in model.plan.steps:
-        if step.kind == kind:
-            assert step.gpu is not None
-            template = step.gpu.printed(variant)
-            _take(step, variant, template.threads, template.shared)
-
-
-def _take(step: Step, variant: int, threads: int, shared: int) -> None:
+def _take(
+    step: Step, variant: int, threads: int, shared: int, parts: int = 1, own: int = 0
+) -> None:
+    """Let a step use one of its templates, with a grid smaller than the work."""
+    grid, block = (3, parts, 1), (threads, 1, 1)
     launch_as(
-        step, lambda usual: GpuLaunch(variant, (3, 1, 1), (threads, 1, 1), shared, 0, usual.items)
+        step,
+        lambda usual: GpuLaunch(variant, grid, block, shared, 0, usual.items, own, meets=own > 0),
     )
 
 
-TEMPLATES = [(DType.float32, n) for n in range(16)]
-TEMPLATES += [(DType.bfloat16, n) for n in range(15)] + [(DType.float16, n) for n in range(3)]
+TEMPLATES = [
+    (dtype, dot, number, parts)
+    for dtype in (DType.float32, DType.bfloat16, DType.float16)
+    for dot in (False, True)
+    for number, template in enumerate(gpu_templates.product_templates(dtype, dot))
+    for parts in ((1, 3) if template.depth else (1,))
+    if dtype is not DType.float16 or number < 2
+]
 
 
-@pytest.mark.parametrize(("dtype", "variant"), TEMPLATES, ids=str)
-def test_every_template_with_an_epilogue(dtype: DType, variant: int, gpu: Accelerator) -> None:
+@pytest.mark.parametrize(("dtype", "dot", "variant", "parts"), TEMPLATES, ids=str)
+def test_every_template_with_an_epilogue(
+    dtype: DType, dot: bool, variant: int, parts: int, gpu: Accelerator
+) -> None:
     """relu(x @ w + bias) and the product itself, which something else reads too."""
+    template = gpu_templates.product_templates(dtype, dot)[variant]
     rng = np.random.default_rng(variant)
-    x, w = (rng.standard_normal(s).astype(dtype.ml_numpy) for s in ((37, 50), (50, 71)))
+    x, w = (rng.standard_normal(s).astype(dtype.ml_numpy) for s in ((37, 150), (150, 71)))
     bias = rng.standard_normal(71).astype(dtype.ml_numpy)
     b = Builder()
-    values = [b.input(dtype, "m", 50), b.input(dtype, 50, 71), b.input(dtype, 71)]
-    product = b.op("matmul", values[0], values[1])
+    given = [x, w.T.copy() if dot else w, bias]
+    values = [b.input(dtype, "m", 150), b.input(dtype, *given[1].shape), b.input(dtype, 71)]
+    right = b.op("transpose", values[1], axis_1=0, axis_2=1) if dot else values[1]
+    product = b.op("matmul", values[0], right)
     function = b.output(b.op("relu", b.op("add", product, values[2])), product)
     model = load_on(gpu, on_gpu(function))
-    take(model, "contract", variant)
-    for got, want in zip(
-        run_on(gpu, model, [x, w, bias]), interpret(function, [x, w, bias]), strict=True
-    ):
+    (kernel,) = [s for s in model.plan.steps if s.kind == "contract"]
+    own = template.own_bytes(template.blocks(1, 37, 71), parts)
+    _take(kernel, variant, template.threads, template.shared, parts, own)
+    for got, want in zip(run_on(gpu, model, given), interpret(function, given), strict=True):
         if dtype is DType.float32:
             same(got, want, rtol=2e-6, atol=2e-5)
         else:
             wide = np.abs(got.astype(np.float64) - want.astype(np.float64))
             assert wide.max() <= 2.0 ** (-6 if dtype is DType.bfloat16 else -9) * 32
-    (kernel,) = [s for s in model.plan.steps if s.kind == "contract"]
     assert len(model.plan.steps) == 1, [s.name for s in model.plan.steps]
     assert kernel.gpu is not None
     assert (kernel.number, variant) in model.gpu_kernels
+
+
+def test_products_of_one_model_meet_in_the_same_memory(gpu: Accelerator) -> None:
+    """One after the other, with different numbers of tiles, and again in the next run."""
+    rng = np.random.default_rng(3)
+    x, v, w = (rng.standard_normal(s).astype("f4") for s in ((37, 150), (150, 200), (200, 30)))
+    b = Builder()
+    values = [b.input(DType.float32, *array.shape) for array in (x, v, w)]
+    function = b.output(b.op("matmul", b.op("matmul", values[0], values[1]), values[2]))
+    model = load_on(gpu, on_gpu(function))
+    steps = [s for s in model.plan.steps if s.kind == "contract"]
+    assert len(steps) == 2
+    for step, n, parts in zip(steps, (200, 30), (2, 3), strict=True):
+        template = gpu_templates.TILES[0]
+        own = template.own_bytes(template.blocks(1, 37, n), parts)
+        _take(step, 0, template.threads, template.shared, parts, own)
+    (want,) = interpret(function, [x, v, w])
+    for _ in range(2):
+        same(run_on(gpu, model, [x, v, w])[0], want, rtol=1e-5, atol=1e-4)
+    program = model.bind(tuple(array.shape for array in (x, v, w)))
+    (frame,) = program.free
+    assert len({frame.own[step.number] for step in steps}) == 1
 
 
 SHAPES = [
@@ -109,22 +137,56 @@ def test_integers_are_multiplied_too(gpu: Accelerator) -> None:
     same(got, want)
 
 
-def test_the_choice_of_a_tile_follows_the_sizes() -> None:
-    templates = gpu_templates.product_templates(DType.float32, False)
+def chosen(
+    dtype: DType, sizes: tuple[int, int, int, int], on: Properties = H200, dot: bool = False
+) -> tuple[gpu_templates.ProductTemplate, int]:
+    """The template for items, m, n and k, and how many blocks share a tile."""
+    templates = gpu_templates.product_templates(dtype, dot)
+    number, parts = choose_product(templates, sizes, on)
+    return templates[number], parts
 
-    def chosen(items: int, m: int, n: int) -> str:
-        number = choose_product(templates, (items, m, n), H200)
-        return f"{templates[number].config}"
 
-    assert chosen(1, 8192, 8192) == "mx_tile_128x128"
-    assert chosen(1, 1024, 1024) == "mx_tile_64x64"
-    assert chosen(1, 128, 384) == "mx_tile_32x32"
-    assert chosen(1, 16, 4096) == "mx_tile_16x64"
-    assert chosen(1, 1, 4096) == "mx_gemv_block<1, 1>"
-    assert chosen(1, 1, 20_000) == "mx_gemv_block<1, 2>"
-    assert chosen(1, 5, 65536) == "mx_gemv_block<8, 4>"
-    assert chosen(512, 64, 64) == "mx_tile_64x64"
-    assert chosen(0, 8, 8).startswith("mx_gemv_block<8")
+def test_few_rows_have_kernels_of_their_own() -> None:
+    for (dtype, dot), most in gpu_templates.FEW_ROWS.items():
+        for m in range(1, most + 1):
+            template, parts = chosen(dtype, (1, m, 4096, 4096), dot=dot)
+            assert (template.function, parts) == ("mx_gemv_dot" if dot else "mx_gemv_axpy", 1)
+            assert m <= template.rows < 2 * m
+        assert chosen(dtype, (1, most + 1, 4096, 4096), dot=dot)[0].depth
+
+
+def test_every_multiprocessor_has_something_to_do() -> None:
+    for dtype in (DType.float32, DType.bfloat16):
+        for m, n, k in ((1, 4096, 4096), (16, 4096, 4096), (128, 4096, 4096), (1024, 1024, 1024)):
+            for dot in (False, True):
+                template, parts = chosen(dtype, (1, m, n, k), dot=dot)
+                assert template.blocks(1, m, n) * parts >= 132 // 2, (dtype, m, dot)
+
+
+def test_large_products_take_large_tiles_that_nobody_shares() -> None:
+    assert chosen(DType.float32, (1, 4096, 4096, 4096)) == (gpu_templates.TILES[1], 1)
+    template, parts = chosen(DType.bfloat16, (1, 4096, 4096, 4096))
+    assert (template.config, parts) == ("mx_wgmma_128x256", 1)
+
+
+def test_a_template_needs_its_instructions_and_its_shared_memory() -> None:
+    older = Properties("test", "sm_80", 108, 163 << 10, False)
+    small = Properties("test", "sm_89", 128, 99 << 10, False)
+    for device in (older, small):
+        for sizes in ((1, 8192, 8192, 8192), (1, 100, 512, 4096), (7, 20, 20, 20)):
+            for dtype in (DType.float32, DType.bfloat16):
+                template, _ = chosen(dtype, sizes, device)
+                assert template.function != "mx_product_wgmma"
+                assert template.shared <= device.shared_bytes
+
+
+def test_a_part_is_at_least_two_steps_of_a_tile() -> None:
+    for k in (0, 1, 31, 100, 700, 5000):
+        template, parts = chosen(DType.float32, (1, 64, 64, k))
+        assert parts == 1 or 2 * parts * template.depth <= k
+    assert chosen(DType.float32, (1, 64, 64, 5000))[1] > 1
+    simulated = Properties("test", "sm_90", 2, 227 << 10, True)
+    assert chosen(DType.float32, (1, 64, 64, 5000), simulated)[1] == 1
 
 
 # ---------------------------------------------------------------- attention

@@ -12,8 +12,11 @@ from tests.cuda.device_text import module
 HEADERS = (
     "prelude.cuh",
     "tiles.cuh",
+    "split.cuh",
     "product.cuh",
     "product_mma.cuh",
+    "wgmma.cuh",
+    "product_wgmma.cuh",
     "gemv.cuh",
     "attention.cuh",
     "attention_mma.cuh",

@@ -99,8 +99,8 @@ DEVICE: list[tuple[Any, dict[str, int], GpuLaunch]] = [
     (MappedRows(N, M, 4), {"n": 3, "m": 0}, GpuLaunch(0, (0, 1, 1), (1, 256, 1), 0, 0, 3)),
     (Parts(N, 64, True, c(16)), {"n": 3}, GpuLaunch(0, (3, 1, 1), (64, 1, 1), 16, 0, 3)),
     (Parts(N, 128, False, ZERO), {"n": 300}, GpuLaunch(0, (3, 1, 1), (128, 1, 1), 0, 0, 300)),
-    (Tiles((ONE, N, c(64)), TENSOR_CORES), {"n": 9000},
-     GpuLaunch(0, (141, 1, 1), (128, 1, 1), 0, 0, 576_000)),
+    (Tiles((ONE, N, c(64), c(64)), TENSOR_CORES[:1]), {"n": 9000},
+     GpuLaunch(0, (141, 1, 1), (128, 1, 1), 65536, 0, 576_000)),
 ]  # fmt: skip
 
 

@@ -273,9 +273,18 @@ void cs_copy_wait(int pending) {
   w.current->pc = HERE;
   for (; done < copies.size() && copies[done].group + (u32)pending < w.current->committed; done++) {
     const Copy &c = copies[done];
-    memcpy(c.to, c.from, (size_t)c.valid);
-    memset(c.to + c.valid, 0, (size_t)(c.bytes - c.valid));
+    if (c.valid == 4 && c.bytes == 4) /* nearly all are one of two sizes */
+      memcpy(c.to, c.from, 4);
+    else if (c.valid == 16)
+      memcpy(c.to, c.from, 16);
+    else {
+      memcpy(c.to, c.from, (size_t)c.valid);
+      memset(c.to + c.valid, 0, (size_t)(c.bytes - c.valid));
+    }
     if (w.check) check_copied(*w.check, c);
   }
-  copies.erase(copies.begin(), copies.begin() + (long)done);
+  if (done == copies.size())
+    copies.clear();
+  else
+    copies.erase(copies.begin(), copies.begin() + (long)done);
 }

@@ -53,12 +53,12 @@ def print_product(
         left, m = product.flat_left()
         items = ONE
     config = template.config
-    threads = f"({config}::THREADS == {template.threads})"
-    write(f'static_assert({threads}, "as it is launched");', node)
-    write(f"__shared__ __align__(128) unsigned char shared[{config}::SHARED];", node)
+    launched = f"{config}::THREADS == {template.threads} && {config}::SHARED == {template.shared}"
+    write(f'static_assert(({launched}), "as it is launched");', node)
+    write("MX_DYN_SHARED(unsigned char, shared);", node)
     element = ELEMENTS[dtype]
-    elements = element if template.function == "mx_product_mma" else f"{element}, {element}"
-    write(f"{template.function}<{template.arguments}, {elements}>(", node)
+    elements = element if template.function.endswith("mma") else f"{element}, {element}"
+    write(f"{template.function}<{config}, {elements}>(", node)
     write.depth += 1
     write("shared,", node)
     batch = product.batch if batched else []
@@ -88,11 +88,16 @@ def print_product(
         for store in current.stores:
             printer.store(store)
     write.depth -= 1
-    write("});", node)
+    write("}, spill);" if template.depth else "});", node)
     write.depth -= 1
-    pointers = pointers_of(epilogue, [(dtype, False), (dtype, False)])
-    bounds = f"{config}::THREADS, {config}::BLOCKS"
-    return finish_kernel(printer, pointers, template.threads, template.headers, bounds=bounds)
+    return finish_kernel(
+        printer,
+        pointers_of(epilogue, [(dtype, False), (dtype, False)]),
+        template.threads,
+        template.headers,
+        shared=template.shared,
+        bounds=f"{config}::THREADS, {config}::BLOCKS",
+    )
 
 
 def _axes_of(roots: Sequence[Expr]) -> set[str]:
