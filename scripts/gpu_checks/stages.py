@@ -88,13 +88,15 @@ def smi(machine: Machine) -> dict[str, str]:
 
 
 def commit(machine: Machine) -> dict[str, Any]:
-    """The commit, and whether files differ from it; ``MAXLAB_COMMIT`` names it where there is no
-    repository.
+    """The commit, and whether files differ from it; ``MAXLAB_COMMIT`` names it where the files came
+    without their repository.
     """
     given = os.environ.get("MAXLAB_COMMIT")
+    if given:
+        return {"commit": given}
     head = machine.run(["git", "rev-parse", "HEAD"], 20) if shutil.which("git") else None
     if head is None or head.code != 0:
-        return {"commit": given or "unknown"}
+        return {"commit": "unknown"}
     changed = machine.run(["git", "status", "--porcelain"], 30).output.splitlines()
     return {"commit": head.output.strip(), "changed files": len(changed)}
 
