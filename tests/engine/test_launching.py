@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -169,6 +170,10 @@ def test_attention_takes_the_template_for_its_queries() -> None:
 def test_a_large_plain_product_is_left_to_the_library() -> None:
     formula = LibraryProduct((N, N, N), *OPERANDS, F32, 0)
     assert library_call(formula, {"n": 500}) is None  # small
+    few = LibraryProduct((c(16), N, N), OPERANDS[0], OPERANDS[1], F32, 0)
+    assert library_call(few, {"n": 4096}) is None
+    assert library_call(replace(few, sizes=(c(17), N, N)), {"n": 4096}) is not None
+    assert library_call(replace(few, dtype=DType.bfloat16), {"n": 4096}) is not None
     found = library_call(formula, {"n": 1024})
     assert found is not None
     assert found.product == Product(1024, 1024, 1024, F32, transpose_b=True)
