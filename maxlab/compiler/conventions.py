@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from maxlab.dtype import DType
 from maxlab.ir.poly import Poly
 
+AROUND = "around the caches"
+"""The name of the variant of a map kernel whose stores go there."""
 BLOCK = 256
 """Columns that a column kernel folds at a time: their accumulators stay in L1."""
 LONG_ROW_COST = 1 << 28

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from maxlab.compiler.codegen.c import print_rows, strip_of
 from maxlab.compiler.codegen.columns import print_columns
 from maxlab.compiler.codegen.streams import print_streams, streams
-from maxlab.compiler.conventions import BLOCK
+from maxlab.compiler.conventions import AROUND, BLOCK
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.printed import Printed
 from maxlab.opset import scalar_weight
@@ -53,8 +53,6 @@ class StreamsText:
 
 
 OtherText = StreamsText
-AROUND = "around the caches"
-"""The name of the variant of a map kernel whose stores go there."""
 
 
 def others_of(kernel: Kernel, ids: Sequence[str]) -> dict[str, Printed | OtherText]:
@@ -72,4 +70,4 @@ def weight_of(kernel: Kernel) -> int:
     return total
 
 
-__all__ = ["AROUND", "OtherText", "StreamsText", "StripsText", "others_of", "weight_of"]
+__all__ = ["OtherText", "StreamsText", "StripsText", "others_of", "weight_of"]

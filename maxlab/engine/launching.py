@@ -309,8 +309,8 @@ def _(formula: Heads, env: Env, properties: Properties) -> GpuLaunch:
 
 
 _FEW_ROWS = {2: 4, 4: 16}
-"""Rows up to which the templates take no longer than cuBLASLt, by the bytes of an element: on an H200,
-for 8 rows of float32 by 4096², 23 µs and 42 µs (kernels/cuda/PRODUCTS.md)."""
+"""Rows up to which the templates take no longer than cuBLASLt, by the bytes of an element: on an
+H200, for 8 rows of float32 by 4096², 23 µs and 42 µs (kernels/cuda/PRODUCTS.md)."""
 
 
 def library_call(formula: LibraryProduct, env: Env) -> LibraryCall | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from maxlab.compiler import Compiled
-from maxlab.compiler.host_texts import AROUND
+from maxlab.compiler.conventions import AROUND
 from maxlab.compiler.plan import Launch, Step
 from maxlab.toolchain import runtime
 from maxlab.toolchain.caches import last_bytes
