@@ -12,7 +12,7 @@ import pytest
 
 from maxlab import engine
 from maxlab.compiler.codegen.streams import LEAST
-from maxlab.compiler.host_texts import AROUND
+from maxlab.compiler.conventions import AROUND
 from maxlab.config import config, set_config
 from maxlab.dtype import DType
 from maxlab.engine import text_variants
