@@ -98,7 +98,8 @@ def test_what_somebody_keeps_from_the_collector_stays_there() -> None:
         before = gc.get_freeze_count()
         with importing():
             pass
-        assert gc.get_freeze_count() >= before - 10 > 0
+        # Other threads free some of theirs meanwhile; to thaw all leaves none.
+        assert gc.get_freeze_count() > before // 2 > 0
     finally:
         gc.unfreeze()
 

@@ -1,5 +1,4 @@
-"""What a kernel of attention for tensor cores does to a score: in float32, without what it gets for
-nothing.
+"""Scores of attention on tensor cores: in float32, without what the kernel gets for nothing.
 
 The lowered scores of halves are rounded after every op. Between two products that are made in
 float32 nothing asks for that, and it costs more than the softmax itself. A factor of the scores is
