@@ -7,9 +7,10 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -52,6 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("MAXLAB_SAMPLE_SEED", sampling.seed_of())
     kernel_sockets.use_files()
     _use_examples(random=config.getoption("--all"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, Any, Any]:
+    """Let no test decide how NumPy prints the numbers of those after it."""
+    with np.printoptions():
+        return (yield)
 
 
 def _use_examples(*, random: bool) -> None:
