@@ -107,14 +107,14 @@ CASES = [
     ),
     Case(
         "another operation",
-        lambda: made(ops.erf),
-        lambda: made(ops.tanh),
+        lambda: made(ops.sin),
+        lambda: made(ops.cos),
         "1 step, 2 buffers: 1 changed step",
         (
-            "changed  k0 erf (map) → tanh (map)",
-            "computes erf → tanh",
+            "changed  k0 sin (map) → cos (map)",
+            "computes sin → cos",
             "kernel, where it differs 4 lines → 4 lines",
-            "operation n0 erf → tanh",
+            "operation n0 sin → cos",
         ),
     ),
     Case(
