@@ -70,6 +70,16 @@ def test_a_weight_that_changed() -> None:
     assert torch.allclose(again(X), module(X), atol=1e-4)
 
 
+def test_an_equal_number_in_another_tensor_is_another_tensor() -> None:
+    """What changes the new one later is not counted by the old one."""
+    module = torch.nn.PReLU(1)
+    held = Held(module, ["weight"])
+    held.require_unchanged()
+    module.weight = torch.nn.Parameter(module.weight.detach().clone())
+    with pytest.raises(MaxlabError, match="it is another tensor now"):
+        held.require_unchanged()
+
+
 @pytest.mark.parametrize("what", CHANGES)
 def test_each_change_is_seen(what: str) -> None:
     module = Layers()
