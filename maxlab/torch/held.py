@@ -7,6 +7,7 @@ copied. A later change of the module would be followed by some of its weights an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from operator import is_
 from typing import Any
 
 import torch
@@ -55,13 +56,9 @@ class Held:
     def _is_unchanged(self) -> bool:
         """Whether all are what they were, without which one is not: each call of a model asks, and
         what it touches has left the caches while the model ran."""
-        try:
-            for owner, members in self._members:
-                # Lists compare what is not the same object by ==, which tensors refuse.
-                if list(owner.values()) != members:
-                    return False
-        except RuntimeError:
-            return False
+        for owner, members in self._members:
+            if len(owner) != len(members) or not all(map(is_, owner.values(), members)):
+                return False
         return [tensor._version for tensor in self._counted] == self._versions and [
             tensor.data_ptr() for tensor in self._placed
         ] == self._addresses
