@@ -99,7 +99,7 @@ def test_what_somebody_keeps_from_the_collector_stays_there() -> None:
         with importing():
             pass
         # Other threads free some of theirs meanwhile; to thaw all leaves none.
-        assert gc.get_freeze_count() > before // 2 > 0
+        assert gc.get_freeze_count() >= before * 99 // 100 > 0
     finally:
         gc.unfreeze()
 
