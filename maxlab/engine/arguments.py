@@ -145,6 +145,7 @@ class Arguments:
         Raises:
             InputError: ML780, memory that is only read, or a copy; ML781, two inputs share memory.
         """
+        ends = [(x.address, x.address + x._nbytes()) for x in tensors] if self._written else []
         for position in self._written:
             x = tensors[position]
             why = ""
@@ -158,11 +159,11 @@ class Arguments:
                     f"the model stores into input {position} ({self._name(position)}), and {why}",
                     fix="pass a contiguous, aligned array that may be written, or a driver.Tensor",
                 )
-            first, end = x.address, x.address + x._nbytes()
-            for other, y in enumerate(tensors):
-                if other == position or y.address >= end or y.address + y._nbytes() <= first:
+            first, end = ends[position]
+            for other, (start, stop) in enumerate(ends):
+                if other == position or start >= end or stop <= first:
                     continue
-                if not x._nbytes() or not y._nbytes():
+                if first == end or start == stop:
                     continue
                 is_buffer = self.compiled.plan.facts.inputs[other].is_buffer
                 if is_buffer and (position, other) not in self._apart:

@@ -74,6 +74,7 @@ def test_minilm_gives_what_the_cpu_gives(gpu: Accelerator) -> None:
         mask = np.ones_like(tokens)
         mask[-1, seq // 2 :] = 0
         given = up(gpu, tokens), up(gpu, mask)
+        model(*given)  # a first run makes the memory in which the blocks of a product meet
         with Counted(gpu) as counted:
             (got,) = model(*given)
         # Every kernel is launched once: no copy, no transfer, and the host waits for nothing.

@@ -153,6 +153,8 @@ def test_a_map_has_text_for_the_dtypes_that_its_rule_takes(row: OpDef) -> None:
 )
 def test_texts_of_scalar_operators(name: str, dtype: DType, text: str) -> None:
     for language in LANGUAGES:
+        if language == "cuda":  # its headers round to halves in one instruction
+            text = re.sub(r"mx_(b?f16)_to_f32\(mx_f32_to_\1\((.*)\)\)", r"mx_round_\1(\2)", text)
         assert operator(name, dtype, dtype, ["a", "b", "c"], language) == text
 
 

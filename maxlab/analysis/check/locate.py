@@ -131,7 +131,7 @@ def blamed(text: str, places: Places | None, error: MaxlabError) -> Located:
         if scalar is not None:
             located.op = _reader(text, number, scalar.number, places)
             # What is read from memory or from a kept row is somebody else's value.
-            plain = re.search(r"= (\(\w+\))?[tpl]\d+(\.v)?\[", code)
+            plain = re.search(r"= (\(\w+\))?([tpl]\d+(\.v)?\[|[lx]\d+(\[n\])?\.at\()", code)
             if located.op is None or not plain:
                 located.op = scalar.value.op or located.op
         else:

@@ -25,7 +25,10 @@ _LOOP = re.compile(r"^\s*for \((?:i64|int) (\w+) = .*;.*; .*\) \{$")
 _LAMBDA = re.compile(r"\[=\]\(i64 item, i64 row, i64 j, f32 (\w+)\) \{$")
 _ELEMENT = re.compile(r"^\s*const i64 (?:j = (h\d+) \+ .*\bl|(k) = k0.*);$")
 _LANES = re.compile(r"h\d+$")
-_REST = re.compile(r"^if \(h\d+ < ")
+_REST = re.compile(r"^if \((h\d+|n) < ")
+_ROW = re.compile(r"^const i64 row = own \? ")
+_SHARED = re.compile(r"^\s*const bool own = ", re.MULTILINE)
+_LANE = re.compile(r"^const i64 j = first \+ e;$")
 _COLUMN = re.compile(r"^\s*const i64 j = item % ")
 _VECTOR = re.compile(r"e < (\d+);")
 _TYPES = {
@@ -82,11 +85,15 @@ class _Tap:
 
     def goes_on(self, first: _Tap) -> bool:
         """Whether ``first`` writes down other elements of the same scalar, as a loop over vectors
-        does, or over some rows at once, before one over what is left.
+        does, or over some rows at once, before one over what is left; or the same, where a kernel
+        takes vectors on one condition and single elements otherwise.
         """
         if self.number != first.number:
             return False
-        return self.axis == first.axis if self.axis else first.vector and not self.vector
+        if self.axis:
+            return self.axis == first.axis
+        otherwise = first.guarded and not self.guarded and self.place == first.place
+        return (first.vector and not self.vector) or otherwise
 
 
 def read_scalars(alone: Alone, places: Places, env: Mapping[str, int]) -> list[Read]:
@@ -155,11 +162,13 @@ def _taps(alone: Alone, places: Places, env: dict[str, int]) -> list[_Tap]:
         text = line.strip()
         if text.startswith("}"):
             closed = scope.pop() if scope else ""
-            if closed == "item":
+            if closed in ("item", "block"):
                 extra.clear()
         match = _DECLARED.match(line)
         if match and int(match[3]) in places.scalars and match[2] in _TYPES:
             names = {*scope, *extra}
+            if "first" in names:
+                names = {*names, "j"} - {"n"}
             lanes = next((name for name in scope if _LANES.match(name)), "")
             if lanes:
                 names.add("j")
@@ -180,6 +189,10 @@ def _taps(alone: Alone, places: Places, env: dict[str, int]) -> list[_Tap]:
         element = None if cuda else _ELEMENT.match(line)
         if element and scope:
             scope[-1] = element[1] or element[2]
+        if cuda and scope and _LANE.match(text):
+            scope[-1] = "first"  # the elements of a row that a thread keeps
+        if cuda and _ROW.match(text):
+            extra.add("row")
         if cuda and _COLUMN.match(line):
             extra |= {"j", "row"} if "row =" in line else {"j"}
         if text.endswith("{"):
@@ -246,10 +259,13 @@ def _with_lines(alone: Alone, taps: list[_Tap]) -> str:
     for tap in taps:
         kind = next(name for name, known in _TYPES.items() if np.dtype(known) == tap.kind)
         text = f"(({kind} *)({memory} + {tap.offset}LL))[{tap.place}] = v{tap.number};"
+        own = "own" if alone.headers is not None and _SHARED.search(alone.text) else ""
         if alone.headers is not None and not tap.inner and not tap.reduced:
             # All threads of a row know it; one writes it down, or they would race.
             others = "" if "row = blockIdx.y" in alone.text else " && blockIdx.y == 0"
-            text = f"if (threadIdx.x == 0{others}) {text}"
+            own = f"threadIdx.x == 0{others}{own and ' && own'}"
+        if own:
+            text = f"if ({own}) {text}"
         after.setdefault(_behind(lines, tap), []).append(text)
     made = []
     for number, line in enumerate(lines, 1):
