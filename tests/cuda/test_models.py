@@ -74,10 +74,11 @@ def test_minilm_gives_what_the_cpu_gives(gpu: Accelerator) -> None:
         mask = np.ones_like(tokens)
         mask[-1, seq // 2 :] = 0
         given = up(gpu, tokens), up(gpu, mask)
-        model(*given)  # a first run makes the memory in which the blocks of a product meet
         with Counted(gpu) as counted:
             (got,) = model(*given)
-        # Every kernel is launched once: no copy, no transfer, and the host waits for nothing.
+        # Every kernel is launched once: no copy, no transfer, and the host waits for nothing. A
+        # first run of its sizes clears the memory in which the blocks of products meet.
+        assert counted.found.pop("fills", 0) <= 1
         assert counted.found == {"launches": 58}
         (want,) = expected(tokens, mask)
         np.testing.assert_allclose(down(got), want.to_numpy(), atol=5e-7)
