@@ -15,6 +15,7 @@ from maxlab.engine.executor import Executor
 from maxlab.engine.frame import Blocks
 from maxlab.engine.handles import handles_of
 from maxlab.engine.launching import device_launch
+from maxlab.engine.layout import ArenaEntry, Sizes, slot_uses, stage_slots
 from maxlab.engine.size_rules import SizeRules
 from maxlab.engine.weights import Prepared
 from maxlab.ir import DeviceRef
@@ -78,6 +79,9 @@ class Executable:
         placed: The devices that the graph names, by these names; every other CPU is the host.
         devices: Those that are accelerators.
         accelerators: The same without their names, each once.
+        slot_uses: The first and the last step that use each slot.
+        stage_slots: The slots of arenas and outputs that each stage is the first to use.
+        layouts: Layouts of arenas that were made, by the bytes of their slots.
         executor: What runs steps of the host.
         handles: Which inputs and outputs are opaque handles; None for a graph without any.
         blocks: Memory of the host that the stages of all runs share.
@@ -104,6 +108,9 @@ class Executable:
         self.devices = accelerators_of(placed)
         self.accelerators = list(dict.fromkeys(self.devices.values()))
         self.handles = handles_of(compiled.plan, runtime)
+        self.slot_uses = slot_uses(compiled)
+        self.stage_slots = stage_slots(compiled)
+        self.layouts: dict[Sizes, tuple[list[ArenaEntry], int]] = {}
         self.executor = Executor(compiled, prepared.watch, threads, runtime, self.handles)
         self.blocks = Blocks(runtime)
         self.chosen: dict[int, int] = {}

@@ -7,10 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from maxlab.compiler import Compiled
+from maxlab.compiler.launches import HostFormula
 from maxlab.compiler.plan import Launch, Step
 from maxlab.engine.launching import host_launch
 from maxlab.engine.size_rules import past_counting
 from maxlab.ir.dims import LARGEST
+from maxlab.ir.poly import Poly
 
 ON_CALLER = 1
 """The kind of a step that only the thread that calls the executor may run (mx_abi.h)."""
@@ -54,10 +56,19 @@ def exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[in
 
 
 def _launch(
-    step: Step, compiled: Compiled, env: Mapping[str, int], threads: int, runtime: Any
+    step: Step,
+    compiled: Compiled,
+    env: Mapping[str, int],
+    threads: int,
+    runtime: Any,
+    known: dict[HostFormula | None, Launch],
 ) -> Launch:
-    """The launch of a step, with the text that it runs where there are several."""
-    launch = host_launch(step.launch, env, threads, runtime)
+    """The launch of a step, with the text that it runs where there are several. Steps of equal
+    formulas, such as those of the layers of a model, are launched as the first of them, ``known``.
+    """
+    launch = known.get(step.launch)
+    if launch is None:
+        launch = known[step.launch] = host_launch(step.launch, env, threads, runtime)
     if not launch.extent or not step.others:
         return launch
     from maxlab.engine.text_variants import with_text
@@ -103,9 +114,15 @@ class HostSteps:
         self._rows: dict[int, int] = {}  # of steps whose kernel better code may take the place of
         self.is_program = any(step.kind in CONTROL for step in steps)
         starts = [0, *itertools.accumulate(len(step.pointers) for step in steps)]
+        launches: dict[HostFormula | None, Launch] = {}
+        known: dict[Poly, int] = {}
         for step in steps:
             idle = step.number in refused or (step.guard is not None and step.guard.holds(env))
-            launch = Launch((), 0, 1, 0) if idle else _launch(step, compiled, env, threads, runtime)
+            launch = (
+                Launch((), 0, 1, 0)
+                if idle
+                else _launch(step, compiled, env, threads, runtime, launches)
+            )
             self.launches.append(launch)
             if step.kind in CONTROL:
                 kind = CONTROL[step.kind]
@@ -138,7 +155,10 @@ class HostSteps:
             piece = 0 if kind == ON_CALLER else launch.piece  # Python is called once
             rows.append((function, *place, launch.extent, launch.grain, kind, piece))
             if launch.extent:
-                sizes = [size.evaluate(env) for size in step.sizes]
+                for size in step.sizes:
+                    if size not in known:
+                        known[size] = size.evaluate(env)
+                sizes = [known[size] for size in step.sizes]
                 largest = max((launch.extent, *sizes, *launch.extra))
                 if largest > LARGEST:
                     op = compiled.plan.facts.ops.get(step.nodes[0]) if step.nodes else None

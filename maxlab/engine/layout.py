@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from maxlab.compiler import Compiled, lifetimes
 from maxlab.compiler.facts import OutputFacts
@@ -15,8 +16,15 @@ from maxlab.driver.base import block_on
 from maxlab.engine.size_rules import past_counting
 from maxlab.errors import ExecutionError
 from maxlab.ir.dims import LARGEST
+from maxlab.ir.poly import Poly
 
 ALIGNMENT = 64
+Sizes: TypeAlias = tuple[tuple[int, int], ...]
+"""Bytes of slots, each with the number of its slot."""
+MOST_LAYOUTS = 16
+"""Layouts that are kept for sizes that come again."""
+SHORT = 16
+"""Slots that are used by fewer steps, from the first to the last, are looked up by these."""
 HOST = CPU()
 
 
@@ -36,34 +44,83 @@ class ArenaEntry:
 
 
 def layout_arena(
-    slots: Sequence[Slot], uses: Mapping[int, tuple[int, int]], env: Mapping[str, int]
+    slots: Sequence[Slot],
+    uses: Mapping[int, tuple[int, int]],
+    env: Mapping[str, int],
+    known_layouts: dict[Sizes, tuple[list[ArenaEntry], int]] | None = None,
 ) -> tuple[list[ArenaEntry], int]:
     """The places of the arena slots and the arena's size: first fit, larger slots first, no overlap
     in time and space.
+
+    Args:
+        slots: Some slots of a plan; those outside of the arena are passed over.
+        uses: The first and the last step that use each slot.
+        env: The sizes of the dims.
+        known_layouts: Results for the same plan by the bytes of its slots, which many sizes share:
+            one is taken from here, or added, in the place of the oldest where there are many.
     """
-    wanted = [(_nbytes(s, env), s.number) for s in slots if s.kind == "arena" and s.number in uses]
+    known: dict[Poly, int] = {}
+    wanted = [
+        (_nbytes(s, env, known), s.number) for s in slots if s.kind == "arena" and s.number in uses
+    ]
+    if known_layouts is not None:
+        key = tuple(wanted)
+        found = known_layouts.get(key)
+        if found is None:
+            if len(known_layouts) >= MOST_LAYOUTS:
+                del known_layouts[next(iter(known_layouts))]
+            found = known_layouts[key] = _first_fit(wanted, uses)
+        return found
+    return _first_fit(wanted, uses)
+
+
+def _first_fit(
+    wanted: Sequence[tuple[int, int]], uses: Mapping[int, tuple[int, int]]
+) -> tuple[list[ArenaEntry], int]:
     placed: list[ArenaEntry] = []
+    # Where each of them begins and ends, in the arena and in time. Most slots are used by a few
+    # steps that follow each other: those of each step are at hand.
+    places: list[tuple[int, int, int, int]] = []
+    lasting: list[tuple[int, int, int, int]] = []
+    at_step: defaultdict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
+    total = 0
     for nbytes, number in sorted(wanted, key=lambda w: (-w[0], w[1])):
         first, last = uses[number]
         size = _aligned(max(nbytes, 1))
+        is_short = last - first < SHORT
+        others = lasting if is_short else places
+        near = {x for x in others if x[2] <= last and first <= x[3]}
+        if is_short:
+            near.update(*[at_step[step] for step in range(first, last + 1)])
         offset = 0
-        for other in sorted(
-            (p for p in placed if p.first <= last and first <= p.last), key=lambda p: p.offset
-        ):
-            if offset + size <= other.offset:
+        for start, end, _, _ in sorted(near):
+            if offset + size <= start:
                 break
-            offset = max(offset, other.offset + _aligned(max(other.nbytes, 1)))
+            if end > offset:
+                offset = end
         placed.append(ArenaEntry(number, offset, nbytes, first, last))
-    total = max((p.offset + _aligned(max(p.nbytes, 1)) for p in placed), default=0)
+        total = max(total, offset + size)
+        entry = offset, offset + size, first, last
+        places.append(entry)
+        if is_short:
+            for step in range(first, last + 1):
+                at_step[step].append(entry)
+        else:
+            lasting.append(entry)
     return placed, total
 
 
-def _nbytes(slot: Slot, env: Mapping[str, int]) -> int:
-    """The bytes of ``slot``; none where its sizes are those of a branch that refuses to run."""
-    try:
-        return max(slot.nbytes.evaluate(env), 0)
-    except ZeroDivisionError:
-        return 0
+def _nbytes(slot: Slot, env: Mapping[str, int], known: dict[Poly, int]) -> int:
+    """The bytes of ``slot``, which are ``known`` where another one is as large; none where its
+    sizes are those of a branch that refuses to run."""
+    found = known.get(slot.nbytes)
+    if found is None:
+        try:
+            found = max(slot.nbytes.evaluate(env), 0)
+        except ZeroDivisionError:
+            found = 0
+        known[slot.nbytes] = found
+    return found
 
 
 def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:

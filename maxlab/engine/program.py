@@ -34,8 +34,6 @@ from maxlab.engine.layout import (
     is_of_runtime,
     layout_arena,
     output_shape,
-    slot_uses,
-    stage_slots,
 )
 from maxlab.engine.observing import Observers
 from maxlab.engine.renewing import when_measured
@@ -95,7 +93,7 @@ class Program:
         self.is_last = stage == len(plan.cuts)
         self.later: dict[tuple[int, ...], Program] = {}
         self.free: list[Frame] = []
-        by_stage = stage_slots(compiled)
+        by_stage = executable.stage_slots
         mine = by_stage[stage]
         self.inherited = [s.number for slots in by_stage[:stage] for s in slots]
         self.inputs = input_slots(plan)
@@ -137,7 +135,7 @@ class Program:
 
     def _arenas(self, mine: Sequence[Slot]) -> list[Arena]:
         compiled = self.executable.compiled
-        uses = slot_uses(compiled)
+        uses = self.executable.slot_uses
         by_device: dict[Device, list[Slot]] = {}  # several names may mean the host
         for slot in compiled.plan.slots:
             by_device.setdefault(self.executable.device_of(slot.device), [])
@@ -145,7 +143,7 @@ class Program:
             by_device[self.executable.device_of(slot.device)].append(slot)
         found = []
         for device, slots in by_device.items():
-            entries, nbytes = layout_arena(slots, uses, self.env)
+            entries, nbytes = layout_arena(slots, uses, self.env, self.executable.layouts)
             is_borrowed = is_of_runtime(device) and bool(compiled.plan.cuts)
             offsets = {entry.slot: entry.offset for entry in entries}
             found.append(Arena(device, offsets, nbytes, 0, is_borrowed))
