@@ -38,7 +38,7 @@
 
 #define KC 384       /* k block when A and B are reused, unless somebody measured that another one is faster */
 #define KC_MOST 512
-#define KC_SOME 128  /* k block of some rows: the 16 KiB of B are still in L1 when the second group needs them */
+#define KC_SOME 192  /* k block of some rows: the 24 KiB of B are still in L1 when the second group needs them */
 #define SOME 96      /* rows up to which the panels are the outer loop */
 #define LDA_COPY (KC_MOST + 16)
 
@@ -271,9 +271,15 @@ int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb) {
   i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), rows = M < 1 ? 1 : M, per = panels_most;
   /* Items. Each copies its rows: of some rows few columns are not worth that. */
-  i64 want = nthreads > 1 ? (rows <= MR ? 8 : rows <= SOME ? 2 : 4) * nthreads : 1;
+  i64 want = nthreads > 1 ? (rows <= MR ? 8 : rows <= SOME ? 1 : 4) * nthreads : 1;
   if (rows > rows_most) rows = ceil_div(rows, ceil_div(rows, rows_most));
   while (per > 1 && ceil_div(M, rows) * ceil_div(panels, per) < want) per--;
+  if (rows > MR && rows <= SOME && nthreads > 1) { /* the share of the thread that has most is as small as it can be */
+    i64 best = per;
+    for (; per > 1 && ceil_div(panels, per) < 3 * nthreads; per--)
+      if (ceil_div(ceil_div(panels, per), nthreads) * per < ceil_div(ceil_div(panels, best), nthreads) * best) best = per;
+    per = best;
+  }
   *mb = rows;
   *nb = ceil_div(panels, ceil_div(panels, per)) * MX_NR; /* equal items */
 }

@@ -12,7 +12,8 @@
 //
 // More rows are taken in blocks of ROWS, GROUP query heads of each at once, sequence by sequence;
 // the only row of a sequence in a block is again taken by itself. A block goes along its keys, KEYS
-// at a time: both are packed for the library's product, and scores never go to memory. LINE is how
+// at a time: both are packed for the library's product, and scores never go to memory. The threads of
+// the heads that are taken at once share out such single rows. LINE is how
 // far lines of scores are apart, WIDE the elements of a packed value.
 
 // @use attention.c
@@ -305,15 +306,18 @@ f32 *const made = sums + ROWS * GROUP * dim, *const scores = made + ROWS * GROUP
 f32 *const left_pack = scores + ROWS * GROUP * LINE, *const right_pack = left_pack + KEYS * dim;
 f32 *const lines = right_pack + KEYS * WIDE, *const tops = lines + KEYS * dim;
 f32 *const totals = tops + ROWS * GROUP;
-i64 lows[ROWS], highs[ROWS], places[ROWS];
+i64 lows[ROWS], highs[ROWS], places[ROWS], singles = 0;
+const i64 own = head;
 const i64 enough = tokens - i / heads * ROWS;  // the last rows first: they see most
 for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next) {
   next = row + 1;
   find_row(row);
   next = (i64)load(offsets, seq + 1) < enough ? (i64)load(offsets, seq + 1) : enough;
-  if (next - row == 1) {  // it gives what it gives by itself
-    const i64 token = row, split = 0, many = 1;
-    attend_row(LEFT, RIGHT);
+  if (next - row == 1) {  // it gives what it gives by itself, with the heads of keys beside it
+    if (singles++ % TOGETHER == own % TOGETHER) {
+      const i64 token = row, split = 0, many = TOGETHER, head = own - own % TOGETHER;
+      attend_row(LEFT, RIGHT);
+    }
     continue;
   }
   const i64 count = (next - row) * GROUP;

@@ -15,7 +15,8 @@ COUNT = 9
 
 
 def limits(pipeline: Pipe, **changes: Any) -> Limits:
-    return dataclasses.replace(Limits.of(pipeline.pipeline_config), **changes)
+    fixed = {"longest_beside": None, **changes}  # no time decides what a batch has
+    return dataclasses.replace(Limits.of(pipeline.pipeline_config), **fixed)
 
 
 def contexts(pipeline: Pipe, **given: Any) -> list[TextContext]:

@@ -8,6 +8,7 @@ from typing import Any
 from maxlab.errors import InsufficientBlocksError, MaxlabError
 from maxlab.interfaces import BatchType, RequestID
 from maxlab.pipelines.lib.scheduler.limits import Limits
+from maxlab.pipelines.lib.scheduler.pacing import Pace
 from maxlab.pipelines.lib.scheduler.pipeline import ScheduledPipeline
 from maxlab.pipelines.lib.scheduler.queues import Queues
 from maxlab.pipelines.lib.scheduler.records import Happened
@@ -55,10 +56,16 @@ class Former:
         pipeline: The pipeline.
         limits: How large batches may be.
         queues: The requests.
+
+    Attributes:
+        pace: What is known of the time of steps; None where limits do not ask for it.
+        manager: The pages of the first cache; None without one.
+        replicas: The number of replicas.
     """
 
     def __init__(self, pipeline: ScheduledPipeline[Any], limits: Limits, queues: Queues) -> None:
         self._pipeline, self._limits, self._queues = pipeline, limits, queues
+        self.pace = None if limits.longest_beside is None else Pace(limits.longest_beside)
         self.manager: Any = next(iter(pipeline.kv_managers), None)
         self.replicas: int = 1 if self.manager is None else self.manager.num_replicas
 
@@ -96,7 +103,8 @@ class Former:
             return
         limits, full = self._limits, [False] * self.replicas
         members = [list(own.values()) for own in batch.replicas]
-        budgets = [self._budget(own) for own in members]
+        first = next(iter(self._queues.waiting))
+        budgets = [self._budget(own, first.start_idx) for own in members]
         prompts = [0] * self.replicas
         active = [0] * self.replicas
         for request_id in self._queues.active:
@@ -128,13 +136,16 @@ class Former:
             members[replica].append(context)
             batch.kind = BatchType.CE
 
-    def _budget(self, own: list[Any]) -> int:
-        """The tokens of prompts that fit beside the next tokens of a batch."""
+    def _budget(self, own: list[Any], start: int) -> int:
+        """The tokens of prompts that fit beside the next tokens of a batch, where ``start`` tokens
+        of the first prompt are cached."""
         limits = self._limits
         left: int = limits.prompt_tokens - sum(one.active_length for one in own)
-        if own and limits.tokens_beside is not None:
-            return min(left, limits.tokens_beside)
-        return left
+        if not own:
+            return left
+        beside = None if self.pace is None else self.pace.tokens(len(own), start)
+        beside = limits.tokens_beside if beside is None else beside
+        return left if beside is None else min(left, beside)
 
     def _replica_for(self, context: Any) -> int:
         if self.manager is None:

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 
 
 BESIDE = {"cpu": 32, "gpu": 512}
-"""Tokens of prompts beside next tokens, by the kind of the device. A step of next tokens reads all
-weights for little work, and so many tokens more make it about three times as long. Fewer would
-delay a prompt: with steps P times as long as those of next tokens alone, its first token comes
-after P / (P - 1) times the time that it takes alone."""
+"""Tokens of prompts beside next tokens, by the kind of the device, before steps were measured."""
+LONGEST_BESIDE = 2.75
+"""How many times as long as a step of next tokens a step with tokens of prompts should take. Where
+these cost as much beside next tokens as alone, the first token of a prompt comes after P / (P - 1)
+times the time that it takes alone, if P is this number: a lower one delays it, a higher one makes
+all others pause longer."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Limits:
         context_tokens: The most tokens of all requests of a batch together; None without a limit.
         tokens_beside: The most tokens of prompts that a batch takes which has next tokens too, so
             that these come steadily; None for as many as without them.
+        longest_beside: How many times as long as a step of next tokens alone such a batch should
+            take. Its tokens of prompts are then chosen by the time that steps have taken
+            (``pacing.Pace``), as soon as that is known. None leaves it to ``tokens_beside``.
     """
 
     batch_size: int
@@ -43,6 +48,7 @@ class Limits:
     mixes: bool
     context_tokens: int | None = None
     tokens_beside: int | None = None
+    longest_beside: float | None = None
 
     @classmethod
     def of(cls, config: PipelineConfig) -> Self:
@@ -62,6 +68,7 @@ class Limits:
             mixes=config.enable_in_flight_batching,
             context_tokens=config.max_batch_context_length,
             tokens_beside=BESIDE[config.model_config.default_device_spec.device_type],
+            longest_beside=LONGEST_BESIDE,
         )
 
 

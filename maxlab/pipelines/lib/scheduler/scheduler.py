@@ -25,6 +25,7 @@ from maxlab.interfaces import (
 from maxlab.pipelines.lib.scheduler.answering import Answering
 from maxlab.pipelines.lib.scheduler.forming import Batch, Former
 from maxlab.pipelines.lib.scheduler.limits import Limits
+from maxlab.pipelines.lib.scheduler.pacing import Pace
 from maxlab.pipelines.lib.scheduler.pipeline import ScheduledPipeline
 from maxlab.pipelines.lib.scheduler.queues import Queues
 from maxlab.pipelines.lib.scheduler.records import Happened, RequestStep, StepRecord
@@ -205,6 +206,8 @@ class TextGenerationScheduler(Answering, Scheduler):
                 errors |= dict.fromkeys((one.request_id for one in batch.contexts), error)
             rows = tuple(self._row(batch, outputs, executed, *one) for one in before)
             self._hand_back(batch, outputs, errors, results)
+            if self._former.pace is not None and error is None and batch.num_steps == 1:
+                self._learn(self._former.pace, rows, (time.monotonic_ns() - started) / 1e9)
             happened.failed += map(str, errors)
             self._number += 1
             self.preemptions += len(happened.preempted)
@@ -230,6 +233,17 @@ class TextGenerationScheduler(Answering, Scheduler):
             record.tell(started)  # before anybody sees the results
             self._collect(done)
         return done
+
+    def _learn(self, pace: Pace, rows: Sequence[RequestStep], seconds: float) -> None:
+        """Tell ``pace`` of a step: of the replica that had most to do, as all are computed at
+        once."""
+        replicas = {row.replica for row in rows}
+        if not replicas:
+            return
+        most = max(replicas, key=lambda n: sum(row.computed for row in rows if row.replica == n))
+        own = [row for row in rows if row.replica == most]
+        parts = [(row.start, row.computed) for row in own if row.prompt]
+        pace.add(len(own) - len(parts), parts, seconds)
 
     def _take_new(self) -> None:
         """Puts the requests that have arrived among those that wait."""
