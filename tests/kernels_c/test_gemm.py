@@ -42,7 +42,7 @@ int k_matmul(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 
 SIZES = [0, 1, 2, 5, 11, 12, 13, 16, 24, 25, 64, 100]
 NS = [1, 7, 16, 31, 32, 33, 64, 95, 300]
-KS = [0, 1, 3, 127, 128, 129, 384, 385, 800]
+KS = [0, 1, 3, 127, 128, 191, 192, 193, 384, 385, 800]
 
 
 def aligned(count: int) -> np.ndarray:
@@ -189,3 +189,17 @@ def test_plans_are_sensible(runtime: Any, lab: Lab) -> None:
                 assert nb[0] % 32 == 0
                 assert 1 <= mb[0] <= m
                 assert items >= min(threads, -(-n // 32))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_some_rows_are_shared_out_evenly(runtime: Any, lab: Lab, threads: int) -> None:
+    """The thread with most columns of 13 to 96 rows has at most one panel more than it must."""
+    mb, nb = lab.ffi.new("i64 *"), lab.ffi.new("i64 *")
+    for m in (13, 40, 96):
+        for panels in range(1, 3 * threads + 30):
+            runtime.mx_gemm_plan(m, 32 * panels, 576, threads, mb, nb)
+            assert mb[0] == m
+            items, each = -(-32 * panels // nb[0]), nb[0] // 32
+            most = -(-items // threads) * each
+            if panels <= 16 * threads:
+                assert most <= -(-panels // threads) + 1, (m, panels, items, each)
