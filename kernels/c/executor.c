@@ -299,10 +299,14 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
     if (times) stamp(t, times, s, &now);
   }
   if (!LOAD(t->failed)) return MX_OK;
-  /* Void the steps that did not run: a worker that is late in noticing `failed` must find nothing to claim. */
+  /* Void the steps that did not run: a worker that is late in noticing `failed` must find nothing to claim.  One that is
+   * later still, of an execute before, may sleep until such a step is complete, for it saw the old ticket and then the new
+   * number of chunks: it is woken. */
   for (i64 s = t->error[0] + 1; s < nsteps; s++) {
-    STORE(t->block->st[s].ticket, (u64)g << 32);
-    STORE(t->block->st[s].left, 0);
+    step_state *state = &t->block->st[s];
+    STORE(state->ticket, (u64)g << 32);
+    __atomic_store_n(&state->left, 0, __ATOMIC_SEQ_CST);
+    wake_sleepers(&state->left, &state->sleepers);
   }
   return MX_ERR_STEP;
 }
