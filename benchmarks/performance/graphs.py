@@ -133,11 +133,14 @@ def imported(name: str, threads: int) -> Callable[[], Any]:
     whether the module has other weights by now, as nothing that was exported does."""
     import maxlab.torch
     from benchmarks.performance.with_torch import made
+    from maxlab.compiler import Options
 
     module, inputs = made(name)
-    model = maxlab.torch.load(module, *inputs, num_threads=threads)
+    model = maxlab.torch.load(module, *inputs, num_threads=threads).model
+    if name.endswith("_fast"):
+        model = model.reload(options=Options(accuracy="fast"))
     arrays = [x.numpy() for x in inputs]
-    return lambda: model.model.execute(*arrays)
+    return lambda: model.execute(*arrays)
 
 
 def minilm(name: str, threads: int) -> Callable[[], Any]:

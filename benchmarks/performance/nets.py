@@ -155,6 +155,7 @@ NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "unet": (UNet, (1, 3, 128, 128)),
 }
 """The networks by row, and the shapes of their images."""
+NETS |= {f"{name}_fast": NETS[name] for name in ("conv_net", "resnet18", "unet")}
 
 
 def net(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:

@@ -12,7 +12,7 @@
 #include "integers.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 7
+#define MX_VERSION 8
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -304,6 +304,16 @@ MX_API void mx_int8_left(u8 *q, f32 *d, i32 *z, const void *x, i64 kind, i64 k, 
 /* Items [lo,hi) of y[m x n] = act((q - z) d times w^T scales + bias) */
 MX_API int mx_int8_product(f32 *y, i64 n, const u8 *w, i64 k, const u8 *q, const f32 *d, const i32 *z, i64 m,
                            const f32 *scales, const f32 *bias, i64 activation, i64 lo, i64 hi, mx_ctx *ctx);
+
+/* ---- winograd.c: windows of 3 x 3 in a quarter of the multiplications ------------------------------------------------ */
+
+/* Tiles [lo,hi) of 4 x 4 pixels of the result, line by line, of the channels [c0,c1): whole panels of 32, but for the last.
+ * `most` of them, a multiple of 32, are done at a time, in mx_winograd_scratch bytes. */
+MX_API i64 mx_winograd_scratch(i64 tiles, i64 ic, i64 most);
+MX_API int mx_winograd_f32(const mx_winograd *a, i64 lo, i64 hi, i64 c0, i64 c1, i64 most, void *scratch, mx_ctx *ctx);
+/* The filter for it, panels [lo,hi) of ceil(oc/32): b = {dst, filter}, d = {ic, oc, row, column, tap}, the distances of its
+ * channels, of those of the result and of the taps */
+MX_API int mx_k_pack_winograd(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 
 /* ---- attention.c -------------------------------------------------------------------------------------------------- */
 

@@ -57,6 +57,14 @@ typedef struct mx_attention {        /* o = softmax(score(q k^T)) v, all strides
   f32 scale;                         /* used when score is NULL; a score callback scales for itself */
 } mx_attention;
 
+typedef struct mx_winograd {         /* an image, the channels of a pixel side by side, and what becomes of it */
+  const f32 *x, *u, *bias;           /* the image; the filter as mx_k_pack_winograd writes it; of each channel, or NULL */
+  f32 *y;
+  i64 ih, iw, ic, oh, ow, oc;        /* lines, pixels of a line, channels (multiples of 16) */
+  i64 ph, pw;                        /* zeros before the first line, and before the first pixel of each */
+  i64 wide;                          /* oc in whole panels of 32 */
+} mx_winograd;
+
 /* Everything a generated kernel may call, reached by ctx->lib (explained in mx_abi.h). */
 typedef struct mx_lib {
   i64 version;
@@ -101,6 +109,7 @@ typedef struct mx_lib {
   void (*int8_left)(u8 *q, f32 *d, i32 *z, const void *x, i64 kind, i64 k, const f32 *given, i64 lo, i64 hi);
   int (*int8_product)(f32 *y, i64 n, const u8 *w, i64 k, const u8 *q, const f32 *d, const i32 *z, i64 m, const f32 *scales,
                       const f32 *bias, i64 activation, i64 lo, i64 hi, mx_ctx *ctx);
+  int (*winograd_f32)(const mx_winograd *a, i64 lo, i64 hi, i64 c0, i64 c1, i64 most, void *scratch, mx_ctx *ctx);
 } mx_lib;
 // @end
 

@@ -30,7 +30,9 @@ class Options:
             ``"default"``: no less exact than those of torch. ``"exact"``: within 1 unit in the last
             place, and a product and a sum are rounded each by itself. ``"fast"``: shorter formulas,
             of some units; divisions may be products with reciprocals, and zeros have no sign; on a
-            GPU, subnormals are zero too. NaN and infinities keep their meaning in all of them.
+            CPU, windows of 3 × 3 are convolved by tiles, off by up to 1e-5 of the largest result;
+            on a GPU, subnormals are zero too. NaN and infinities keep their meaning in all of them,
+            but for tiles with such a pixel, which become NaN.
         apart: Ids of ops that begin a kernel: what they read is computed by another one.
         replaced: (symbol, text) of kernels whose generated text is replaced; see
             ``model.kernels["k3"].symbol``. The text defines a function of the same name and

@@ -138,6 +138,11 @@ class KernelSite:
         return self.options.assert_level
 
     @property
+    def accuracy(self) -> str:
+        """How exact results are."""
+        return self.options.accuracy
+
+    @property
     def old_top_k(self) -> bool:
         """Whether ``top_k`` sorts whole rows."""
         return self.options.old_top_k
@@ -173,6 +178,17 @@ class KernelSite:
             return None
         packing = panels(buffer.slot, buffer.dtype, layout, Poly.constant(0), taps)
         return None if packing is None else self._packed(buffer, packing, (layout[0], layout[1]))
+
+    def packed_tiles(
+        self, buffer: KernelBuffer, layout: Sequence[int], nbytes: int
+    ) -> KernelBuffer | None:
+        """The filter of a convolution by tiles, made when the model is loaded; None where that
+        cannot be."""
+        if not self._is_known(buffer):
+            return None
+        panels = -(-layout[1] // 32)
+        packing = Packing(buffer.slot, "mx_k_pack_winograd", tuple(layout), panels, nbytes)
+        return self._packed(buffer, packing, (Poly.constant(nbytes // 4),))
 
     def packed_blocks(
         self, buffer: KernelBuffer, kernel: str, rows: int, sizes: tuple[Poly, Poly], nbytes: int

@@ -4,8 +4,9 @@ Images of two spatial dims are written as those of three, with a depth of 1; ``c
 which sizes have which names.
 
 On the CPU, convolutions of floats are products where they mix channels, which
-``convolution_lines``, ``convolution_planes`` and ``convolution_products`` write, and have kernels
-of their own where each channel is by itself. All else is summed directly.
+``convolution_lines``, ``convolution_planes``, ``convolution_products`` and, where speed is asked
+for, ``convolution_tiles`` write, and have kernels of their own where each channel is by itself. All
+else is summed directly.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from maxlab.opset.convolution_products import (
     write_products,
     write_transposed_products,
 )
+from maxlab.opset.convolution_tiles import joined_image, write_tiles
 from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.windows import (
@@ -97,7 +99,11 @@ def write_windows(at: Site) -> None:
     if fast and few == depth == 1 and few_taps and (flat or not first):
         (_depthwise_planes if first else _depthwise_pixels)(at, sizes)
     elif fast and (few is None or few >= LEAST):
-        if not (write_lines(at, sizes, first) or (first and write_planes(at, sizes))):
+        if not (
+            write_tiles(at, sizes, first)
+            or write_lines(at, sizes, first)
+            or (first and write_planes(at, sizes))
+        ):
             write_products(at, sizes, first)
     elif first:
         _write(at, "convolution.c", "conv_lines", sizes)
@@ -108,18 +114,14 @@ def write_windows(at: Site) -> None:
 def write_joined(at: Site) -> None:
     """The parts of a convolution of two images, the channels of the second one behind those of the
     first: no image of all channels is written where the kernel copies lines anyway."""
-    left, right, w = at.operands
+    left, _, w = at.operands
     sizes = _sizes(at, False, images=2)
     sizes["LC"] = left.type.sizes[-1]
-    if at.target != "cuda" and write_lines(at, sizes, False, joined=True):
+    if at.target != "cuda" and (
+        write_tiles(at, sizes, False, joined=True) or write_lines(at, sizes, False, joined=True)
+    ):
         return
-    pixels = sizes["NB"] * sizes["ID"] * sizes["IH"] * sizes["IW"]
-    whole = at.temporary(left.dtype, pixels * sizes["IC"])
-    names = {"x": left, "other": right, "whole": whole}
-    join = OwnKernel(
-        at, "convolution.c", "join_images", sizes={**sizes, "PIXELS": pixels}, buffers=names
-    )
-    join.write(extent=pixels if at.target == "c" else pixels * sizes["IC"])
+    whole = joined_image(at, sizes)
     if at.target == "cuda":
         _write(at, "convolution.cu", "conv_gpu", sizes, buffers={"x": whole, "w": w}, FIRST=False)
     else:

@@ -98,6 +98,11 @@ class Site(Protocol):
         ...
 
     @property
+    def accuracy(self) -> str:
+        """How exact results are; see ``maxlab.compiler.Options``."""
+        ...
+
+    @property
     def finish(self) -> str:
         """In C: the name of a function that is called with ``(b, d, r0, r1, c0, c1, ctx)`` as soon
         as the rows ``r0`` to ``r1`` and the columns ``c0`` to ``c1`` of the result are in its
@@ -125,6 +130,16 @@ class Site(Protocol):
             layout: Rows ``k``, columns ``n``, the distance of rows and of columns.
             taps: ``period`` and ``outer``, where row k begins at ``k // period * outer + k % period
                 * row``.
+        """
+        ...
+
+    def packed_tiles(self, buffer: Any, layout: Sequence[int], nbytes: int) -> Any:
+        """In C: the same for the filter of a convolution by tiles.
+
+        Args:
+            buffer: One of the operands.
+            layout: Channels, channels of the result, and the distances of both and of taps.
+            nbytes: What it takes then.
         """
         ...
 

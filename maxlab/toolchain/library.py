@@ -264,7 +264,7 @@ RUNTIME = "runtime"
 PRODUCTS = "products"
 PRODUCT_FILES = (
     "attention.c", "float8.c", "gemm.c", "halves.c", "inplace.c", "int8.c", "products.c",
-    "quantized.c", "taps.c", "windows.c",
+    "quantized.c", "taps.c", "windows.c", "winograd.c",
 )  # fmt: skip
 # Whoever comes while a library is being built waits, and finds it in the cache.
 _being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}

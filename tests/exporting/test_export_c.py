@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from maxlab import engine
+from maxlab.compiler import Options
 from maxlab.compiler.conventions import BLOCK, LONG_ROW_COST
 from maxlab.dtype import DType
 from maxlab.engine import launching, weights
@@ -189,6 +190,24 @@ def test_weights_from_a_registry_and_what_is_computed_of_them(
     registry = {"first": np.ascontiguousarray(W1.T), "second": B1}
     model = engine.InferenceSession().load(graph, weights_registry=registry)
     x = numbers(5, 96)
+    done = builder.build(model, tmp_path / "out").run([x], 1)
+    assert done.code == 0, done.said
+    np.testing.assert_array_equal(done.outputs[0], model(x)[0].to_numpy())
+
+
+def test_convolutions_by_tiles(builder: Builder, tmp_path: Path) -> None:
+    """Their filter is packed in another way than those of other convolutions."""
+
+    def body(x: Any) -> Any:
+        w = Weight("w", F32, [3, 3, 32, 64], device=DeviceRef.CPU())
+        return ops.relu(ops.conv2d(x, w, padding=(1, 1, 1, 1)))
+
+    graph = Graph("tiles", body, [rows("n", 16, 20, 32)])
+    model = engine.InferenceSession().load(
+        graph, weights_registry={"w": numbers(3, 3, 32, 64)}, options=Options(accuracy="fast")
+    )
+    assert any("winograd_f32" in kernel.source for kernel in model.kernels.values())
+    x = numbers(2, 16, 20, 32)
     done = builder.build(model, tmp_path / "out").run([x], 1)
     assert done.code == 0, done.said
     np.testing.assert_array_equal(done.outputs[0], model(x)[0].to_numpy())
