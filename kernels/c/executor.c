@@ -6,18 +6,21 @@
  * Then all threads walk the same table side by side:
  *
  *          step 0         step 1 (one chunk)      step 2
- *   T0  [chunk 0][2][4] . [ the chunk ]           [0][2][3] .
- *   T1  [chunk 1][3]    .  waits      .           [1][4]    .        . = all chunks of the step are done
+ *   T0  [chunk 0][1][2] . [ the chunk ]           [0][1][2] .
+ *   T1  [chunk 3][4]    .  waits      .           [3][4]    .        . = all chunks of the step are done
  *
- * Nobody assigns work: a thread *claims* the next chunk of the current step, runs it, and counts it as done.  When no
- * chunk is left to claim it waits for the counter of finished chunks to reach zero and goes on to the next step.  So a
- * step is a barrier, but one that never waits for a thread that holds no chunk: a worker that the system has put aside,
- * or that has not woken up yet, costs nothing but its help.
+ * Nobody assigns work: a thread *claims* the next chunk of the current step, runs it, and counts it as done.  Half of the
+ * threads begin with the first chunk, the others in the middle, and where one half is done they go on with the other: so a
+ * thread finds in its own cache what it wrote a step before, or read a run before.  When no chunk is left to claim it waits
+ * for the counter of finished chunks to reach zero and goes on to the next step.  So a step is a barrier, but one that never
+ * waits for a thread that holds no chunk: a worker that the system has put aside, or that has not woken up yet, costs
+ * nothing but its help.
  *
  * The two counters of a step
- *   ticket = (generation << 32) | chunks not yet claimed.   A claim is a compare-and-swap that takes one away.  Every
- *            execute has a new generation number, so a worker that comes back late from an earlier execute cannot claim:
- *            its number is old.  This is what lets mx_execute return without waiting for idle workers.
+ *   ticket = (generation << 32) | chunks of the second half not yet claimed << 16 | those of the first half.  A claim is a
+ *            compare-and-swap that takes one away.  Every execute has a new generation number, so a worker that comes back
+ *            late from an earlier execute cannot claim: its number is old.  This is what lets mx_execute return without
+ *            waiting for idle workers.
  *   left   = chunks not yet finished.  Zero means the step is complete; waiters sleep on this word (futex).
  * Only a thread that holds a claim may touch the caller's tables, and mx_execute cannot return while one is held.
  *
@@ -275,7 +278,7 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
     int mine = steps[s].kind == MX_ON_CALLER;
     u32 chunks = mine ? steps[s].extent > 0 : (u32)chunk_count(&steps[s]);
     STORE_RELAXED(t->block->st[s].left, chunks);
-    STORE(t->block->st[s].ticket, (u64)g << 32 | (mine ? 0 : chunks));
+    STORE(t->block->st[s].ticket, ticket_of(g, mine ? 0 : chunks));
   }
   STORE_RELAXED(t->steps, steps);
   STORE_RELAXED(t->argp, argp);

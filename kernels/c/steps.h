@@ -50,18 +50,33 @@ static void wait_for_zero(step_state *s, worker *me) {
 
 static i64 effective_grain(const mx_step *s) {
   i64 grain = s->grain < 1 || s->grain > s->extent ? s->extent : s->grain;
-  i64 least = s->extent / 0x40000000 + 1; /* the counters have 32 bits */
+  i64 least = s->extent / 0x10000 + 1; /* the counters of half the chunks have 16 bits */
   return grain < least ? least : grain;
 }
 static i64 chunk_count(const mx_step *s) {
   return s->extent < 1 ? 0 : (s->extent - 1) / effective_grain(s) + 1;
 }
 
-/* Takes one chunk: returns how many were unclaimed before, or 0 when there was none (or the generation has ended). */
-static i64 claim(step_state *s, u32 generation) {
+/* What a ticket says of a step of which nobody has claimed a chunk: those of the first half in the low 16 bits, then those of
+ * the second half. */
+static u64 ticket_of(u32 generation, i64 chunks) {
+  return (u64)generation << 32 | (u64)(chunks / 2) << 16 | (u64)(chunks - chunks / 2);
+}
+static u32 unclaimed_in(u64 ticket) { return (u32)(ticket & 0xffff) + (u32)(ticket >> 16 & 0xffff); }
+
+/* In which half of the chunks a thread begins: so it finds in its cache what it wrote there a step or a run before. */
+static int half_of(const mx_team *t, const worker *me) { return me - t->w >= (t->size + 1) / 2; }
+
+/* Takes one chunk, of the other half where none is left in `half`: returns how many of the first half were unclaimed before,
+ * or those of the second half below 0, or 0 when there was none (or the generation has ended). */
+static i64 claim(step_state *s, u32 generation, int half) {
   u64 t = LOAD(s->ticket);
-  while ((u32)(t >> 32) == generation && (u32)t != 0)
-    if (__atomic_compare_exchange_n(&s->ticket, &t, t - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return (i64)(u32)t;
+  while ((u32)(t >> 32) == generation && (u32)t != 0) {
+    const int from = (t >> 16 * half & 0xffff) ? half : !half;
+    const i64 unclaimed = (i64)(t >> 16 * from & 0xffff);
+    if (__atomic_compare_exchange_n(&s->ticket, &t, t - (1ull << 16 * from), 1, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+      return from ? -unclaimed : unclaimed;
+  }
   return 0;
 }
 
@@ -106,11 +121,13 @@ static void share_step(mx_team *t, state_block *block, i64 index, u32 generation
   step_state *s = &block->st[index];
   mx_ctx *ctx = &me->ctx;
   i64 *row = NULL;
+  const int half = half_of(t, me);
   i64 unclaimed, unasked = 0;
-  while ((unclaimed = claim(s, generation)) != 0) {
+  while ((unclaimed = claim(s, generation, half)) != 0) {
     /* the claim keeps mx_execute from returning: its tables may be read from here to finish_chunks */
     const mx_step *step = &LOAD_RELAXED(t->steps)[index];
-    i64 grain = effective_grain(step), lo = (chunk_count(step) - unclaimed) * grain;
+    const i64 chunks = chunk_count(step), number = unclaimed > 0 ? chunks - chunks / 2 - unclaimed : chunks + unclaimed;
+    i64 grain = effective_grain(step), lo = number * grain;
     i64 hi = step->extent - lo < grain ? step->extent : lo + grain;
     i64 *rows = LOAD_RELAXED(t->rows);
     if (rows && !row) {
@@ -129,7 +146,7 @@ static void share_step(mx_team *t, state_block *block, i64 index, u32 generation
     if (code) {
       record_error(t, index, code, ctx);
       u64 rest = __atomic_exchange_n(&s->ticket, (u64)generation << 32, __ATOMIC_ACQ_REL);
-      count += (u32)rest; /* nobody needs to run these any more */
+      count += unclaimed_in(rest); /* nobody needs to run these any more */
     }
     finish_chunks(s, count);
   }

@@ -47,9 +47,14 @@ int k_spin(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   for (i64 i = lo; i < hi; i++) for (i64 k = 0; k < d[0]; k++) x += 1;
   return 0;
 }
+/* the same, and who did it */
+int k_who(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  for (i64 i = lo; i < hi; i++) ((i64 *)b[0])[i] = (i64)ctx;
+  return k_spin(b, d, lo, hi, ctx);
+}
 """
 )
-NAMES = ("k_count", "k_next", "k_fail", "k_spin")
+NAMES = ("k_count", "k_next", "k_fail", "k_spin", "k_who")
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +109,15 @@ def team(request: pytest.FixtureRequest, runtime: Any) -> Any:
 
 def test_every_item_once(program: Program, team: Any, kernels: Any) -> None:
     cases = [(1, 1), (0, 1), (10, 3), (10, 10), (10, 100), (10, 0), (1000, 1), (4097, 64)]
+    cases += [(2, 1), (3, 1), (65_536, 1), (65_537, 1), (140_003, 1), (200_000, 3)]
     ys = [np.zeros(max(n, 1), np.int64) for n, _ in cases]
     for (n, grain), y in zip(cases, ys, strict=True):
         program.add(kernels.k_count, [y], [], n, grain)
     program.ready()
-    for _ in range(50):
+    for _ in range(20):
         assert program.run(team) == 0
     for (n, _), y in zip(cases, ys, strict=True):
-        assert (y[:n] == 50).all()
+        assert (y[:n] == 20).all()
 
 
 def test_steps_are_barriers_and_times_are_ordered(
@@ -175,6 +181,22 @@ def test_threads_share_the_work_they_are_timed_for(
         helped += rows[5] > 0
     runtime.mx_team_free(team)
     assert helped, "the worker never took a chunk"
+
+
+def test_each_of_two_threads_begins_with_a_half(
+    program: Program, runtime: Any, kernels: Any
+) -> None:
+    """So it finds in its cache what it had there before. Who is done helps with the other half."""
+    who = np.zeros(16, np.int64)
+    program.add(kernels.k_who, [who], [200_000], 16, 1)
+    program.ready()
+    team = runtime.mx_team_new(2)
+    halves = 0
+    for _ in range(100):
+        assert program.run(team) == 0
+        halves += set(who[:8]) != set(who[8:]) and len(set(who[:8])) == len(set(who[8:])) == 1
+    runtime.mx_team_free(team)
+    assert halves, "no thread had a half to itself"
 
 
 def test_patches_replace_pointers(program: Program, runtime: Any, kernels: Any, lab: Lab) -> None:
