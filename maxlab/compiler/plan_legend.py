@@ -250,6 +250,9 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "shared": "bytes of shared memory",
         "queries": "that a block makes",
         "head": "the largest width of a head",
+        "depth": "of what is summed over, that a step takes; 0 where blocks share no tile",
+        "rate": "multiplications that a busy multiprocessor makes in a nanosecond",
+        "alone": "the same where it has one block",
     },
     "shape": {
         "lanes": "threads that share a row",

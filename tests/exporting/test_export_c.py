@@ -210,7 +210,8 @@ def test_convolutions_by_tiles(builder: Builder, tmp_path: Path) -> None:
     x = numbers(2, 16, 20, 32)
     done = builder.build(model, tmp_path / "out").run([x], 1)
     assert done.code == 0, done.said
-    np.testing.assert_array_equal(done.outputs[0], model(x)[0].to_numpy())
+    wanted = model(x)[0].to_numpy()  # compilers join products and sums of a tile as they like
+    assert np.abs(done.outputs[0] - wanted).max() <= 2e-5 * np.abs(wanted).max()
 
 
 def test_a_buffer_that_is_stored_into(builder: Builder, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ class Run:
             self.manager.release(text.context.request_id)
 
 
-def compare(text: Text, drawn: int, model: Any) -> int:
+def compare(text: Text, drawn: int, model: Any, close: float = CLOSE, tie: float = TIE) -> int:
     """Raises unless all logits of a text are those of transformers, and the last ``drawn`` tokens
     the ones with the largest of these; returns the number of near ties that were left out."""
     import torch
@@ -115,12 +115,12 @@ def compare(text: Text, drawn: int, model: Any) -> int:
     with torch.no_grad():
         wanted = model(torch.tensor([tokens[:-1]])).logits[0].float().numpy()
     for place, row in text.rows.items():
-        np.testing.assert_allclose(row, wanted[place], atol=CLOSE, rtol=CLOSE, err_msg=str(place))
+        np.testing.assert_allclose(row, wanted[place], atol=close, rtol=close, err_msg=str(place))
     ties = 0
     for place in range(len(tokens) - drawn, len(tokens)):
         row = wanted[place - 1]
         second, first = np.sort(row)[-2:]
-        if first - second < TIE:
+        if first - second < tie:
             ties += 1
         else:
             assert tokens[place] == int(row.argmax())
