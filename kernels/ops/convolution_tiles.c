@@ -16,19 +16,30 @@ const i64 part = i % PARTS, block = i / PARTS % BLOCKS, n = i / (PARTS * BLOCKS)
 const i64 lo = DOWN * ACROSS * block / BLOCKS, hi = DOWN * ACROSS * (block + 1) / BLOCKS;
 const i64 low = PANELS * part / PARTS * PANEL, next = PANELS * (part + 1) / PARTS * PANEL;
 const i64 high = next < OC ? next : OC;
-const mx_winograd given = {.x = x + n * IH * IW * IC, .u = packed, .bias = bias_or_null,
-                           .y = y + n * OH * OW * OC, .ih = IH, .iw = IW, .ic = IC, .oh = OH,
-                           .ow = OW, .oc = OC, .ph = PH, .pw = PW, .wide = PANELS * PANEL};
+const mx_winograd given = {.x = x + n * IH * IW * IC,
+                           .u = packed,
+                           .bias = bias_or_null,
+                           .y = y + n * OH * OW * OC,
+                           .ih = IH,
+                           .iw = IW,
+                           .ic = IC,
+                           .oh = OH,
+                           .ow = OW,
+                           .oc = OC,
+                           .ph = PH,
+                           .pw = PW,
+                           .wide = PANELS * PANEL};
 if (ctx->lib->winograd_f32(&given, lo, hi, low, high, MOST, scratch, ctx)) return MX_STOPPED;
 // @if FINISH
-for (i64 t = lo; t < hi;) { /* the tiles of a line of them, whose pixels follow each other in four lines */
-  const i64 down = t / ACROSS, stop = (down + 1) * ACROSS < hi ? (down + 1) * ACROSS : hi;
-  const i64 w0 = t % ACROSS * 4, w1 = (stop - down * ACROSS) * 4;
+/* the tiles of a line of them, whose pixels follow each other in four lines of the result */
+for (i64 t = lo, end; t < hi; t = end) {
+  const i64 down = t / ACROSS, w0 = t % ACROSS * 4;
+  end = (down + 1) * ACROSS < hi ? (down + 1) * ACROSS : hi;
+  const i64 w1 = (end - down * ACROSS) * 4;
   for (i64 h = down * 4; h < down * 4 + 4 && h < OH; h++) {
     const i64 line = (n * OH + h) * OW;
     follow(line + w0, line + (w1 < OW ? w1 : OW), low, high);
   }
-  t = stop;
 }
 // @endif
 

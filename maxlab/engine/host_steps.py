@@ -76,6 +76,25 @@ def _launch(
     return with_text(launch, step, compiled)
 
 
+def _sizes(
+    step: Step, launch: Launch, compiled: Compiled, env: Mapping[str, int], known: dict[Poly, int]
+) -> list[int]:
+    """The sizes that a step is told; those that were evaluated for another one are ``known``.
+
+    Raises:
+        ShapeError: ML223, more than 63 bits can count.
+    """
+    for size in step.sizes:
+        if size not in known:
+            known[size] = size.evaluate(env)
+    sizes = [known[size] for size in step.sizes]
+    if max((launch.extent, *sizes, *launch.extra)) > LARGEST:
+        op = compiled.plan.facts.ops.get(step.nodes[0]) if step.nodes else None
+        what = f"a size of {step.id}, which computes {', '.join(step.nodes) or step.kind}"
+        raise past_counting(what, env, op.at if op is not None else None)
+    return sizes
+
+
 class HostSteps:
     """Steps that the C executor walks.
 
@@ -155,18 +174,7 @@ class HostSteps:
             piece = 0 if kind == ON_CALLER else launch.piece  # Python is called once
             rows.append((function, *place, launch.extent, launch.grain, kind, piece))
             if launch.extent:
-                for size in step.sizes:
-                    if size not in known:
-                        known[size] = size.evaluate(env)
-                sizes = [known[size] for size in step.sizes]
-                largest = max((launch.extent, *sizes, *launch.extra))
-                if largest > LARGEST:
-                    op = compiled.plan.facts.ops.get(step.nodes[0]) if step.nodes else None
-                    what = (
-                        f"a size of {step.id}, which computes {', '.join(step.nodes) or step.kind}"
-                    )
-                    raise past_counting(what, env, op.at if op is not None else None)
-                dims.extend(sizes)
+                dims.extend(_sizes(step, launch, compiled, env, known))
                 dims.extend(launch.extra)
             self.pointers.extend(step.pointers)
             self.scratch = max(self.scratch, launch.scratch)
