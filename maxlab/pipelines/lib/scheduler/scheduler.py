@@ -206,8 +206,9 @@ class TextGenerationScheduler(Answering, Scheduler):
                 errors |= dict.fromkeys((one.request_id for one in batch.contexts), error)
             rows = tuple(self._row(batch, outputs, executed, *one) for one in before)
             self._hand_back(batch, outputs, errors, results)
-            if self._former.pace is not None and error is None and batch.num_steps == 1:
-                self._learn(self._former.pace, rows, (time.monotonic_ns() - started) / 1e9)
+            if self._former.pace is not None and error is None:
+                took = (time.monotonic_ns() - started) / 1e9
+                self._learn(self._former.pace, rows, took / batch.num_steps)
             happened.failed += map(str, errors)
             self._number += 1
             self.preemptions += len(happened.preempted)
