@@ -10,14 +10,15 @@ must agree.
 the first request to the last token, and with it come tokens a second.
 
 ``first_alone`` and ``first_beside_8``: the time to the first token of a prompt of 512 tokens, with
-nothing else to do, or while eight other requests decode. Of these the longest time between two
-tokens until then is told too, and the median one before. Servers that take whole batches only have
-neither.
+nothing else to do, or while eight other requests decode, both in each turn. Of these the longest
+time between two tokens until then is told too, and the median one before. Servers that take whole
+batches only have neither.
 
 A ratio is that of two medians, the peer's by ours, with the interval that holds 95 % of the ratios
-when turns are drawn again with replacement: above 1 maxlab is faster. With one thread all times are
-those of the processor, which leave out what others on the machine are served in between; with more
-they are by the clock.
+when turns are drawn again with replacement: above 1 maxlab is faster. What a server takes beside
+others by what it takes alone is the median of such ratios within turns. With one thread all times
+are those of the processor, which leave out what others on the machine are served in between; with
+more they are by the clock.
 
 ``MAXLAB_TORCH_PYTHON`` has torch and transformers, ``MAXLAB_LLM_PYTHON`` openvino_genai,
 openvino_tokenizers, onnxruntime_genai, onnx, torch and transformers; ``MAXLAB_LLM_OLD`` is another
@@ -37,7 +38,7 @@ from benchmarks.llm import PAUSE_S, left_out, options_of, report, started
 from benchmarks.llm_shapes import MODELS
 from benchmarks.serve_cases import CASES, CONCURRENT, FIRST, NEW
 from benchmarks.serve_folder import write
-from benchmarks.turns import Turns, Worker, flat, ratio, spread
+from benchmarks.turns import Turns, Worker, flat, paired, ratio, spread
 
 PEERS = ("maxlab", "before", "transformers", "openvino_genai", "onnxruntime_genai")
 PADDED = ("transformers", "onnxruntime_genai")
@@ -72,7 +73,9 @@ class Bench:
             write(MODELS[self.model], Path(folder))
             workers = [one for peer in self.peers if (one := self._started(peer, folder))]
             for case in self.cases:
-                self._time(case, workers)
+                if case not in FIRST:
+                    self._time([case], workers)
+            self._time([case for case in self.cases if case in FIRST], workers)
             for worker in workers:
                 worker.close()
 
@@ -85,26 +88,30 @@ class Bench:
         self.facts[peer] = worker.loaded
         return worker
 
-    def _time(self, case: str, workers: Sequence[Worker]) -> None:
-        """Time one case; the first turn of each server is not told."""
-        able = [w for w in workers if case in CONCURRENT or w.peer not in PADDED]
-        for number in range(self.rounds + 1):
+    def _time(self, cases: Sequence[str], workers: Sequence[Worker]) -> None:
+        """Time ``cases``, one after the other in each turn; the first turn of each server is not
+        told. What is compared with itself has to meet the machine in the same state."""
+        able = [w for w in workers if w.peer not in PADDED or not set(cases) & set(FIRST)]
+        for number in range(self.rounds + 1 if cases else 0):
             self.turn += 1
             for worker in (able if number % 2 else able[::-1]) if number else list(able):
-                time.sleep(PAUSE_S)
-                try:
-                    found = worker.ask(case=case, turn=self.turn)
-                    self._check(f"{case} {self.turn if case in FIRST else ''}", found["tokens"])
-                except RuntimeError as error:
-                    self.why[f"{worker.peer}, {case}"] = str(error)[:200]
-                    able.remove(worker)
-                    continue
-                for name in ("total", "first", "step", "longest") if number else ():
-                    if name in found:
-                        rows = self.turns.setdefault(
-                            case if name == "total" else f"{case}: {name}", {}
-                        )
-                        rows.setdefault(worker.peer, []).append([tuple(found[name])])
+                for case in cases:
+                    time.sleep(PAUSE_S)
+                    try:
+                        found = worker.ask(case=case, turn=self.turn)
+                        self._check(f"{case} {self.turn if case in FIRST else ''}", found["tokens"])
+                    except RuntimeError as error:
+                        self.why[f"{worker.peer}, {case}"] = str(error)[:200]
+                        able = [one for one in able if one is not worker]
+                        break
+                    if number:
+                        self._keep(case, worker.peer, found)
+
+    def _keep(self, case: str, peer: str, found: dict[str, Any]) -> None:
+        for name in ("total", "first", "step", "longest"):
+            if name in found:
+                row = case if name == "total" else f"{case}: {name}"
+                self.turns.setdefault(row, {}).setdefault(peer, []).append([tuple(found[name])])
 
     def _check(self, case: str, tokens: list[list[int]]) -> None:
         """Raises RuntimeError unless the tokens are those of the first server."""
@@ -141,10 +148,10 @@ def summary(bench: Bench) -> dict[str, Any]:
         }
         alone = bench.turns.get("first_alone: first", {}).get(peer)
         if alone:
-            derived[f"{peer}: first token beside eight by alone"] = ratio(
+            derived[f"{peer}: first token beside eight by alone"] = paired(
                 beside["first"][peer], alone, which
             )
-        derived[f"{peer}: longest time between tokens by the median"] = ratio(
+        derived[f"{peer}: longest time between tokens by the median"] = paired(
             beside["longest"][peer], beside["step"][peer], which
         )
     return {

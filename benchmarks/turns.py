@@ -171,6 +171,18 @@ def ratio(one: Turns, other: Turns, which: int, factor: float = 1.0) -> list[flo
     return [factor * middle, made[25], made[975]]
 
 
+def paired(one: Turns, other: Turns, which: int) -> list[float]:
+    """The median of the ratios of ``one`` to ``other`` within each turn, and the interval that
+    holds 95 % of such medians when turns are drawn again with replacement."""
+    rng = random.Random(0)
+    each = [
+        statistics.median(flat([a], which)) / statistics.median(flat([b], which))
+        for a, b in zip(one, other, strict=True)
+    ]
+    made = sorted(statistics.median(rng.choices(each, k=len(each))) for _ in range(1000))
+    return [statistics.median(each), made[25], made[975]]
+
+
 def spread(numbers: Sequence[float] | None) -> str:
     """A ratio with its interval, in words of a table."""
     if not numbers:
