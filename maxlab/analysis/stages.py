@@ -31,6 +31,7 @@ _RULES: dict[str, str] = {
     "dead": "nothing reads it",
     "make_there": "what is made of indices alone is made on the device that wants it",
     "transfer_data": "data is transferred when the model is loaded, and taken apart there",
+    "parts": "few long rows are reduced in parts, side by side, and their results then",
     "channels_last": "a chain of convolutions has the channels of its images last",
     "split_k": "a long product is made in parts, each rounded, which are added then",
     "copy": "a kernel needs its operand in another order in memory",

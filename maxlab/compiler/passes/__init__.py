@@ -18,6 +18,7 @@ from maxlab.compiler.passes.manager import (
     rewrites_of,
     run,
 )
+from maxlab.compiler.passes.parts import part_reductions
 from maxlab.compiler.passes.place import place_data
 from maxlab.compiler.passes.sink import sink_data
 from maxlab.compiler.passes.split import split_products
@@ -29,6 +30,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("cse", eliminate_common_subexpressions),
     ("dce", eliminate_dead_code),
     ("decompose", decompose),
+    ("parts", part_reductions),
     ("layout", turn_images),
     ("simplify", canonicalise),
     ("refold", fold_constants),
