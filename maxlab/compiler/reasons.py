@@ -48,6 +48,8 @@ APART: dict[str, str] = {
     "mixed": "{reader} also reads the kernel's values at another index than its own",
     "rows begin": "a kernel of the kind {kind} takes maps of its result; a reduction of that "
     "begins a kernel of rows",
+    "with rows": "only reductions of rows read {reader}, and {source} is in memory for others: "
+    "they compute it from there",
     "columns begin": "a reduction of another axis than the last begins a kernel of columns",
     "begins": "{reader} begins a kernel: it reads its operands elsewhere than at its own index",
     "product reads memory": "a product reads its operands from memory: its kernel takes maps of "

@@ -13,6 +13,7 @@ group reads never exists in memory. The rules, applied greedily from the inputs 
 4. A reduction of another axis is a *column* group; maps of its result join.
 5. A product of matrices is a *contract* group; maps of its result join as its epilogue. So do those
    of an op with kernels of its own whose row ``finishes``: a convolution with the channels last.
+   A cheap one that only reductions of rows read goes with them, where its operand is in memory.
 6. ``softmax(f(q @ k)) @ v`` is an *attention* group, with ``f`` as its score function.
 7. A transfer to another device is a group of its own; weights and constants are transferred when
    a model is loaded, which is no group. So is a call of a function of Python.
@@ -50,7 +51,12 @@ from maxlab.opset import OPSET, named
 from maxlab.opset.dynamic import late_dims, named_dims
 from maxlab.opset.view import broadcast_index
 
+CHEAP = 2
+"""The most operations of an element that a reduction does for itself, where it reads what they are
+made of as fast as their result."""
 _POINTWISE = {"map", "gather", "pad"}
+_ENDS = ("contract", "kernel", "col")
+"""The kinds of groups whose maps are computed of their results."""
 _JOINED = {"map": "own index", "row": "row map", "col": "column"}
 _JOINED |= {"contract": "epilogue", "kernel": "epilogue"}
 """By the kind of a group, the rule by which a map joins it."""
@@ -260,6 +266,19 @@ class Schedule(Views):
             return "" if shape == shape_of(group.main.result) else "result only"
         return "kind"
 
+    def _better_with_rows(self, group: Group, op: Op, base: Value) -> str:
+        """The rule by which ``op``, which could be the end of a kernel that computes ``base``, is
+        better computed by the reduction of rows that is its only reader, such as the squares of a
+        norm: ``base`` is in memory for others anyway, and so its result never is. Empty otherwise.
+        """
+        if group.kind not in _ENDS or OPSET[op.name].weight > CHEAP or len(base.uses) < 2:
+            return ""
+        rank = len(shape_of(op.result))
+        for user in op.result.uses:
+            if OPSET[user.name].kind != "reduce" or user.attrs["axis"] % rank != rank - 1:
+                return ""
+        return "with rows" if op.result.uses else ""
+
     def _place_map(self, op: Op) -> None:
         found: list[Group] = []
         pointwise = op.operands
@@ -284,6 +303,7 @@ class Schedule(Views):
                 continue
             rule = "another index" if not aligned else self.limits.parted(op, base.op)
             rule = rule or self._refusal(group, op, base) or self._hindrance(group, op)
+            rule = rule or self._better_with_rows(group, op, base)
             if rule:
                 self._refused(op, operand, group, rule)
             else:

@@ -184,6 +184,13 @@ def rows_begin(b: Builder) -> Pair:
     return x, y, [y]
 
 
+def with_rows(b: Builder) -> Pair:
+    x = b.op("matmul", b.input(F32, "m", 8), b.input(F32, 8, 16))
+    y = b.op("mul", x, x)
+    total = b.op("reduce.sum", y, axis=-1)
+    return x, y, [b.op("mul", x, total)]
+
+
 def result_only(b: Builder) -> Pair:
     x = b.op("matmul", b.input(F32, "m", 8), b.input(F32, 8, 1))
     y = b.op("add", x, b.input(F32, "m", 64))
@@ -265,6 +272,7 @@ CASES: list[tuple[Callable[[Builder], Pair], bool, str, str]] = [
     (expansion, False, "expansion", "would compute it 64 times"),
     (columns_begin, False, "columns begin", "begins a kernel of columns"),
     (rows_begin, False, "rows begin", "begins a kernel of rows"),
+    (with_rows, False, "with rows", "in memory for others"),
     (result_only, False, "result only", "[m, 64] instead of [m, 1]"),
     (row_shape, False, "row shape", "[m, 64]: a kernel of rows of [m, 5]"),
     (concat, False, "not a map", "concat n1 begins a kernel"),
