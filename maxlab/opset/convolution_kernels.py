@@ -19,10 +19,11 @@ from maxlab.ir.poly import ONE
 from maxlab.opset.convolution_lines import write_lines, write_transposed_lines
 from maxlab.opset.convolution_planes import write_planes
 from maxlab.opset.convolution_products import (
+    joined_image,
     write_products,
     write_transposed_products,
 )
-from maxlab.opset.convolution_tiles import joined_image, write_tiles
+from maxlab.opset.convolution_tiles import write_tiles
 from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.windows import (

@@ -114,6 +114,19 @@ def turned_image(at: Site, x: Buffer, sizes: Sizes) -> Buffer:
     return made
 
 
+def joined_image(at: Site, sizes: Sizes) -> Buffer:
+    """Memory of its own with the channels of two images, which a part writes."""
+    left, right = at.operands[:2]
+    pixels = sizes["NB"] * sizes["ID"] * sizes["IH"] * sizes["IW"]
+    whole: Buffer = at.temporary(left.dtype, pixels * sizes["IC"])
+    join = OwnKernel(
+        at, "convolution.c", "join_images", sizes={**sizes, "PIXELS": pixels},
+        buffers={"x": left, "other": right, "whole": whole},
+    )  # fmt: skip
+    join.write(extent=pixels if at.target == "c" else pixels * sizes["IC"])
+    return whole
+
+
 def packed_filter(at: Site, w: Buffer, sizes: Sizes, first: bool) -> Buffer:
     """The filter in panels: when the model is loaded, where it is known by then."""
     spatial = sizes["KD"] * sizes["KH"] * sizes["KW"]
@@ -208,6 +221,7 @@ __all__ = [
     "PANEL",
     "WIDE",
     "Sizes",
+    "joined_image",
     "packed_filter",
     "turned_image",
     "write_products",

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE
-from maxlab.opset.convolution_products import PANEL, Sizes
-from maxlab.opset.kernel import Buffer, Site
+from maxlab.opset.convolution_products import PANEL, Sizes, joined_image
+from maxlab.opset.kernel import Site
 from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.windows import ceil_div, known, number
 
 MADE, PLACES = 4, 36
 """Pixels of a tile's side, and products that its pixels are made of."""
+APART = 16
+"""Floats between two of these products, so that they do not crowd few lines of the cache."""
 LANES = 16
 """Channels that tiles are made of at once: images have a multiple of them."""
 LEAST = 32
@@ -74,21 +76,14 @@ def write_tiles(at: Site, sizes: Sizes, first: bool, joined: bool = False) -> bo
     each = -(-tiles // blocks)
     extent = sizes["NB"] * number(blocks * parts)
     work = number(each * PLACES * ic * oc // (16 * parts)) + ONE
-    kernel.part("product", extent=extent, work=work, scratch=4 * PLACES * (each * (ic + most) + 32))
+    kernel.part("product", extent=extent, work=work, scratch=scratch_of(each, ic, most))
     return True
 
 
-def joined_image(at: Site, sizes: Sizes) -> Buffer:
-    """Memory of its own with the channels of two images, which a part writes."""
-    left, right = at.operands[:2]
-    pixels = sizes["NB"] * sizes["ID"] * sizes["IH"] * sizes["IW"]
-    whole: Buffer = at.temporary(left.dtype, pixels * sizes["IC"])
-    join = OwnKernel(
-        at, "convolution.c", "join_images", sizes={**sizes, "PIXELS": pixels},
-        buffers={"x": left, "other": right, "whole": whole},
-    )  # fmt: skip
-    join.write(extent=pixels if at.target == "c" else pixels * sizes["IC"])
-    return whole
+def scratch_of(tiles: int, ic: int, most: int) -> int:
+    """Bytes in which ``winograd.c`` computes a block of tiles, ``most`` channels of the result at a
+    time: ``mx_winograd_scratch`` of the library, which is not loaded where plans are made."""
+    return 4 * PLACES * (tiles * (ic + most) + 2 * APART)
 
 
-__all__ = ["joined_image", "write_tiles"]
+__all__ = ["scratch_of", "write_tiles"]

@@ -9,6 +9,7 @@ import cffi
 import numpy as np
 import pytest
 
+from maxlab.opset.convolution_tiles import scratch_of
 from tests.kernels_c.instruction_sets import SETS, open_products
 
 Array = np.ndarray[Any, Any]
@@ -148,3 +149,8 @@ def test_blocks_give_the_same_bits(library: Library) -> None:
         np.testing.assert_array_equal(
             library.convolved(x, filters, (1, 1, 1, 1), None, **cut), whole
         )  # fmt: skip
+
+
+def test_plans_give_them_as_much_memory_as_they_use(library: Library) -> None:
+    for tiles, ic, most in ((12, 32, 32), (48, 512, 64), (1, 16, 32)):
+        assert library.lib.mx_winograd_scratch(tiles, ic, most) == scratch_of(tiles, ic, most)
