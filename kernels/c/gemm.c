@@ -41,6 +41,8 @@
 #define KC_SOME 192  /* k block of some rows: the 24 KiB of B are still in L1 when the second group needs them */
 #define SOME 96      /* rows up to which the panels are the outer loop */
 #define LDA_COPY (KC_MOST + 16)
+#define LDA_SOME (KC_SOME + 16)
+#define SOME_COPIED 320 /* rows of KC_SOME that are copied before they are used: 260 KiB, a part of the second cache */
 
 /* One register tile, `rows` and `nv` literals: C[rows x nv * VW] (+)= A[rows x kc] B[kc x nv * VW].  What comes after B is
  * fetched into the cache from `next` on, `step` floats for each k: into L2 where it is `far`, and for short tiles, which
@@ -83,6 +85,7 @@ typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, in
 #define TILE(R)                                                                                                        \
   TILE_OF(tile##R, R, NV, lda, 1, new)                                                                                 \
   TILE_OF(copy_tile##R, R, NV, LDA_COPY, 0, 0)                                                                         \
+  TILE_OF(some_tile##R, R, NV, LDA_SOME, 0, 0)                                                                         \
   TILE_OF(thin_tile##R, R, 1, lda, 1, new)                                                                             \
   TILE_OF(thin_copy_tile##R, R, 1, LDA_COPY, 0, 0)
 EACH_HEIGHT(TILE)
@@ -90,6 +93,8 @@ EACH_HEIGHT(TILE)
 #define COPY_NAME(R) copy_tile##R,
 #define THIN_NAME(R) thin_tile##R,
 #define THIN_COPY_NAME(R) thin_copy_tile##R,
+#define SOME_NAME(R) some_tile##R,
+static const tile_fn some_tiles[MR + 1] = {0, EACH_HEIGHT(SOME_NAME)};
 static const tile_fn tiles[2][MR + 1] = {{0, EACH_HEIGHT(NAME)}, {0, EACH_HEIGHT(COPY_NAME)}};
 static const tile_fn thin_tiles[2][MR + 1] = {{0, EACH_HEIGHT(THIN_NAME)}, {0, EACH_HEIGHT(THIN_COPY_NAME)}};
 
@@ -123,31 +128,55 @@ static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 r
   }
 }
 
-/* Some groups: the rows are copied KC_SOME at a time, and each group fetches its share of the block of B that comes next. */
-static void some_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
-                      mx_ctx *ctx) {
-  f32 copy[SOME * LDA_COPY] __attribute__((aligned(64)));
-  i64 groups = ceil_div(rows, MR), step = ceil_div(MX_NR, groups), left = MX_ASKED;
-  i64 even = ceil_div(ceil_div(K, ceil_div(K, KC_SOME)), 16) * 16;
-  for (i64 k0 = 0; k0 < K; k0 += even) {
-    const i64 kc = min64(even, K - k0);
-    if (mx_over(ctx, &left, rows * cols * kc)) return;
-    for (i64 i = 0; i < rows; i++) __builtin_memcpy(copy + i * LDA_COPY, A + i * lda + k0, (unsigned long)kc * 4);
-    for (i64 c0 = 0; c0 < cols; c0 += MX_NR) {
-      const f32 *b = B + c0 * K + k0 * MX_NR, *next = c0 + MX_NR < cols ? b + K * MX_NR : B + (k0 + kc) * MX_NR;
-      for (i64 g = 0; g < groups; g++) {
-        i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
-        group_times_panel(1, n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy + r * LDA_COPY, LDA_COPY, b, kc,
-                          first && k0 == 0, next + g * step * kc, step, 0);
-      }
-    }
-  }
-}
-
-/* Rows [lo,hi) of A, kc floats each, into the second cache: those of the next group, some with each panel of this one. */
+/* Rows [lo,hi) of A, kc floats each, into the second cache: some with each panel, for what comes next.
+ * Another core may have written them last, and it takes a fifth of a microsecond until such a line is here where that
+ * core has another last cache. */
 static void fetch_rows(const f32 *A, i64 lda, i64 lo, i64 hi, i64 kc) {
   for (i64 i = lo; i < hi; i++)
     for (i64 k = 0; k < kc; k += 16) __builtin_prefetch(A + i * lda + k, 0, 2);
+}
+
+/* Some groups. The rows are copied block by block as the first panel needs them, while those of the next block are
+ * fetched; each group fetches its share of the block of B that comes next.  A panel is summed up aside and goes to C once:
+ * cores that share C go along its rows with a border between them, and what their prefetchers take from each other there
+ * would come back for every block. */
+static void some_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
+                      mx_ctx *ctx) {
+  f32 copy[SOME_COPIED * LDA_SOME] __attribute__((aligned(64))), sums[SOME * MX_NR] __attribute__((aligned(64)));
+  const i64 groups = ceil_div(rows, MR), step = ceil_div(MX_NR, groups), each = rows * LDA_SOME;
+  const i64 even = ceil_div(ceil_div(K, ceil_div(K, KC_SOME)), 16) * 16, deep = SOME_COPIED / rows * even;
+  i64 left = MX_ASKED;
+  for (i64 k1 = 0; k1 < K; k1 += deep) {
+    const i64 last = min64(K, k1 + deep);
+    const int begins = first && k1 == 0;
+    fetch_rows(A + k1, lda, 0, rows, min64(even, last - k1));
+    for (i64 c0 = 0; c0 < cols; c0 += MX_NR) {
+      const i64 n = min64(MX_NR, cols - c0);
+      if (mx_over(ctx, &left, rows * MX_NR * (last - k1))) return;
+      for (i64 i = 0; i < rows; i++)
+        for (i64 j = 0; j < n; j += 16) __builtin_prefetch(C + i * ldc + c0 + j, 1); /* here when the sums are */
+      if (!begins)
+        for (i64 i = 0; i < rows; i++)
+          for (i64 j = 0; j < MX_NR; j++) sums[i * MX_NR + j] = j < n ? C[i * ldc + c0 + j] : 0;
+      for (i64 k0 = k1; k0 < last; k0 += even) {
+        f32 *const a = copy + (k0 - k1) / even * each;
+        const i64 kc = min64(even, last - k0);
+        const f32 *b = B + c0 * K + k0 * MX_NR, *next = k0 + kc < last ? b + kc * MX_NR : B + (c0 + MX_NR) * K + k1 * MX_NR;
+        if (c0 == 0) {
+          for (i64 i = 0; i < rows; i++) __builtin_memcpy(a + i * LDA_SOME, A + i * lda + k0, (unsigned long)kc * 4);
+          fetch_rows(A + k0 + kc, lda, 0, rows, min64(even, last - k0 - kc));
+        }
+        for (i64 g = 0; g < groups; g++) {
+          const i64 r = group_start(rows, groups, g), m = group_start(rows, groups, g + 1) - r;
+          const f32 *soon = next + g * step * kc;
+          for (i64 c = 0; c < MX_NR; c += TW)
+            some_tiles[m](sums + r * MX_NR + c, MX_NR, a + r * LDA_SOME, LDA_SOME, b + c, kc, begins && k0 == 0, soon,
+                          step, 0);
+        }
+      }
+      for (i64 i = 0; i < rows; i++) copy_few(C + i * ldc + c0, sums + i * MX_NR, n);
+    }
+  }
 }
 
 static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,

@@ -1,9 +1,9 @@
 // Attention over pages of a cache, or over rows, on CPUs, computed in float32; attention.c says what
 // the operands are, and has the same for float64.
 //
-// Of up to 31 rows each is taken by itself. Its keys are cut into chunks that depend on nothing but
-// their number, so that a row gives the same in any batch. With fewer than 16 rows the chunks are
-// shared out among threads: one sequence then has more than one. What a chunk gives is its largest
+// Of up to 15 rows each is taken by itself. Its keys are cut into chunks that depend on nothing but
+// their number, so that a row gives the same in any batch, and shared out among threads: one sequence
+// then has more than one. What a chunk gives is its largest
 // score, the sum of its weights and the weighted sum of its values; they become one in the order of
 // chunks.
 //
@@ -12,9 +12,9 @@
 //
 // More rows are taken in blocks of ROWS, GROUP query heads of each at once, sequence by sequence;
 // the only row of a sequence in a block is again taken by itself. A block goes along its keys, KEYS
-// at a time: both are packed for the library's product, and scores never go to memory. The threads of
-// the heads that are taken at once share out such single rows. LINE is how
-// far lines of scores are apart, WIDE the elements of a packed value.
+// at a time: both are packed for the library's product, and scores never go to memory. Such single rows
+// are items of their own, shared out among those of the heads that are taken at once. LINE is how far
+// lines of scores are apart, WIDE the elements of a packed value.
 
 // @use attention.c
 
@@ -55,6 +55,9 @@ attend_items(left, right);
 const i64 batch = BATCH;
 join_chunks();
 
+// In how many parts the keys of each row are taken; 0: rows are taken in blocks.
+// @macro SPLITS = (16 / (tokens + 1) * 2)
+
 // The sequence of a row.
 // @macro find_row(ROW)
 // @if PAGED
@@ -73,7 +76,7 @@ see_rows();
 
 // How the keys of a row are cut, and among how many threads they are shared.
 // @macro cut_keys()
-const i64 splits = 32 / (tokens + 1);
+const i64 splits = SPLITS;
 const i64 length = end > begin ? end - begin : 0;
 const i64 each = length > 16 * CHUNK ? (length + 16 * CHUNK - 1) / (16 * CHUNK) * CHUNK : CHUNK;
 const i64 chunks = (length + each - 1) / each;
@@ -110,7 +113,7 @@ for (i64 g = 0; g < COUNT; g++) {
 }
 
 // @macro attend_items(LEFT, RIGHT)
-const i64 head = i % heads, units = tokens * (32 / (tokens + 1));
+const i64 head = i % heads, units = tokens * SPLITS;
 if (i / heads < units) {
   attend_chunks(LEFT, RIGHT);
 } else if (units == 0) {
@@ -119,7 +122,7 @@ if (i / heads < units) {
 
 // Some chunks of a row, or all of them, for this item and those that follow it.
 // @macro attend_chunks(LEFT, RIGHT)
-const i64 token = i / heads / (32 / (tokens + 1)), split = i / heads % (32 / (tokens + 1));
+const i64 token = i / heads / SPLITS, split = i / heads % SPLITS;
 const i64 rest = TOGETHER - head % TOGETHER, many = rest < hi - i ? rest : hi - i;
 find_row(token);
 attend_row(LEFT, RIGHT);
@@ -299,7 +302,9 @@ for (i64 chunk = 0; chunk < chunks; chunk++) {
 store_row(GROUP);
 
 // A block of rows: those of one sequence after those of another. Blocks are counted from the end, where
-// prompts are in a batch that begins with single rows.
+// prompts are in a batch that begins with single rows. A block has two items for each head: the first one
+// takes all sequences with several rows, the other one its share of the single rows, which would else
+// make some items twice as long as others.
 // @macro attend_block(LEFT, RIGHT)
 f32 *const query = (f32 *)scratch, *const sums = query + ROWS * GROUP * dim;
 f32 *const made = sums + ROWS * GROUP * dim, *const scores = made + ROWS * GROUP * dim;
@@ -307,13 +312,16 @@ f32 *const left_pack = scores + ROWS * GROUP * LINE, *const right_pack = left_pa
 f32 *const lines = right_pack + KEYS * WIDE, *const tops = lines + KEYS * dim;
 f32 *const totals = tops + ROWS * GROUP;
 i64 lows[ROWS], highs[ROWS], places[ROWS], singles = 0;
-const i64 own = head;
-const i64 enough = tokens - i / heads * ROWS;  // the last rows first: they see most
+const i64 own = head, blocks_of_rows = (tokens + ROWS - 1) / ROWS;
+const int for_singles = i / heads >= blocks_of_rows;
+const i64 enough =
+    tokens - i / heads % blocks_of_rows * ROWS;  // the last rows first: they see most
 for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next) {
   next = row + 1;
   find_row(row);
   next = (i64)load(offsets, seq + 1) < enough ? (i64)load(offsets, seq + 1) : enough;
-  if (next - row == 1) {  // it gives what it gives by itself, with the heads of keys beside it
+  if ((next - row == 1) != for_singles) continue;
+  if (for_singles) {  // it gives what it gives by itself, with the heads of keys beside it
     if (singles++ % TOGETHER == own % TOGETHER) {
       const i64 token = row, split = 0, many = TOGETHER, head = own - own % TOGETHER;
       attend_row(LEFT, RIGHT);

@@ -19,6 +19,8 @@ LINES, KEYS, CHUNK = 96, 256, 128
 """Queries and keys that it takes at once, in a block of rows; keys, for a row by itself."""
 TOGETHER = 512 << 10
 """Bytes of keys and values, CHUNK of each, that it takes at once: those of some heads."""
+TAKEN_TOGETHER = 16
+"""Rows from which on they are taken in blocks, several times as fast as each by itself."""
 WARPS = 4
 """Warps of a block that share the keys of a row."""
 
@@ -98,12 +100,13 @@ def _write_blocks(
 
     few = tokens + ONE
     blocks = (tokens + Poly.constant(rows - 1)).floordiv(Poly.constant(rows))
-    units = tokens * Poly.constant(32).floordiv(few)
+    units = times(2, tokens * Poly.constant(TAKEN_TOGETHER).floordiv(few))
     parts = {kernel["parts"].name: times(wide * (dim + 2), units)}
-    kernel.part("attend", extent=times(heads, units + blocks), touched={**(touched or {}), **parts})
-    joined = tokens * Poly.constant(16).floordiv(few)
+    extent = times(heads, units + times(2, blocks))
+    kernel.part("attend", extent=extent, touched={**(touched or {}), **parts})
+    joined = tokens * Poly.constant(TAKEN_TOGETHER).floordiv(few)
     parts |= dict.fromkeys(touched or (), Poly.constant(0))
     kernel.part("join", extent=times(heads, joined), touched=parts)
 
 
-__all__ = ["TILE", "WARPS", "power_below", "write_attention"]
+__all__ = ["TAKEN_TOGETHER", "TILE", "WARPS", "power_below", "write_attention"]

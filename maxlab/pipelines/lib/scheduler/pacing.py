@@ -10,9 +10,6 @@ from statistics import median
 LEAST, UNIT = 16, 4
 """The fewest tokens of prompts beside next tokens, and what their number is a multiple of: each
 number of tokens is another size that the model is bound to."""
-GROUPED, GROUPED_FROM = 32, 24
-"""Rows that attention takes together, several times as fast as each by itself, and how many are
-filled up to that."""
 STEPS, NEAR, MIXED = 64, 9, 32
 """Steps of next tokens that are remembered; those with about as many requests that say how long one
 takes; and steps with tokens of prompts beside them that say what these cost."""
@@ -88,8 +85,7 @@ class Pace:
         root = math.sqrt(linear * linear + 2 * seen * room)
         if linear + root <= 0:
             return None
-        found = max(round(2 * room / (linear + root) / UNIT) * UNIT, LEAST)
-        return max(found, GROUPED - requests) if found + requests >= GROUPED_FROM else found
+        return max(round(2 * room / (linear + root) / UNIT) * UNIT, LEAST)
 
     def _step_of(self, requests: int) -> float | None:
         """Seconds of a step of next tokens alone: of the latest with about as many requests."""
