@@ -153,8 +153,6 @@ static void some_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 
     for (i64 c0 = 0; c0 < cols; c0 += MX_NR) {
       const i64 n = min64(MX_NR, cols - c0);
       if (mx_over(ctx, &left, rows * MX_NR * (last - k1))) return;
-      for (i64 i = 0; i < rows; i++)
-        for (i64 j = 0; j < n; j += 16) __builtin_prefetch(C + i * ldc + c0 + j, 1); /* here when the sums are */
       if (!begins)
         for (i64 i = 0; i < rows; i++)
           for (i64 j = 0; j < MX_NR; j++) sums[i * MX_NR + j] = j < n ? C[i * ldc + c0 + j] : 0;
@@ -169,6 +167,9 @@ static void some_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 
         for (i64 g = 0; g < groups; g++) {
           const i64 r = group_start(rows, groups, g), m = group_start(rows, groups, g + 1) - r;
           const f32 *soon = next + g * step * kc;
+          if (k0 + kc == last) /* here when the sums are */
+            for (i64 i = r; i < r + m; i++)
+              for (i64 j = 0; j < n; j += 16) __builtin_prefetch(C + i * ldc + c0 + j, 1);
           for (i64 c = 0; c < MX_NR; c += TW)
             some_tiles[m](sums + r * MX_NR + c, MX_NR, a + r * LDA_SOME, LDA_SOME, b + c, kc, begins && k0 == 0, soon,
                           step, 0);

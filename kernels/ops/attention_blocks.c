@@ -24,7 +24,7 @@
 // @types T: float32 | float16 | bfloat16
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; POWER: int; PAGED: bool;
 //   ROWS: int; KEYS: int; CHUNK: int; LINE: int; WIDE: int; ROOM: int; BYTES: int;
-//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int
+//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; SHARES: int
 // @temp parts: float32[ROOM]
 // @part attend
 // @work GROUP * dim * CHUNK
@@ -41,7 +41,7 @@ join_chunks();
 // @types T: float32 | float16 | bfloat16
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; POWER: int; PAGED: bool;
 //   ROWS: int; KEYS: int; CHUNK: int; LINE: int; WIDE: int; ROOM: int; BYTES: int;
-//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; KNOWN: bool
+//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; SHARES: int; KNOWN: bool
 // @sizes BATCH
 // @temp parts: float32[ROOM]
 // @part attend
@@ -56,7 +56,7 @@ const i64 batch = BATCH;
 join_chunks();
 
 // In how many parts the keys of each row are taken; 0: rows are taken in blocks.
-// @macro SPLITS = (16 / (tokens + 1) * 2)
+// @macro SPLITS = (tokens < 16 ? 32 / (tokens + 1) : 0)
 
 // The sequence of a row.
 // @macro find_row(ROW)
@@ -113,10 +113,12 @@ for (i64 g = 0; g < COUNT; g++) {
 }
 
 // @macro attend_items(LEFT, RIGHT)
-const i64 head = i % heads, units = tokens * SPLITS;
+const i64 units = tokens * SPLITS;
 if (i / heads < units) {
+  const i64 head = i % heads;
   attend_chunks(LEFT, RIGHT);
 } else if (units == 0) {
+  const i64 share = i % (1 + SHARES) - 1, head = i / (1 + SHARES) % heads;
   attend_block(LEFT, RIGHT);
 }
 
@@ -302,9 +304,9 @@ for (i64 chunk = 0; chunk < chunks; chunk++) {
 store_row(GROUP);
 
 // A block of rows: those of one sequence after those of another. Blocks are counted from the end, where
-// prompts are in a batch that begins with single rows. A block has two items for each head: the first one
-// takes all sequences with several rows, the other one its share of the single rows, which would else
-// make some items twice as long as others.
+// prompts are in a batch that begins with single rows. A block has 1 + SHARES items for each head: the
+// first one takes all sequences with several rows, the others a share of the single rows each, which would
+// else make some items twice as long as others.
 // @macro attend_block(LEFT, RIGHT)
 f32 *const query = (f32 *)scratch, *const sums = query + ROWS * GROUP * dim;
 f32 *const made = sums + ROWS * GROUP * dim, *const scores = made + ROWS * GROUP * dim;
@@ -312,17 +314,16 @@ f32 *const left_pack = scores + ROWS * GROUP * LINE, *const right_pack = left_pa
 f32 *const lines = right_pack + KEYS * WIDE, *const tops = lines + KEYS * dim;
 f32 *const totals = tops + ROWS * GROUP;
 i64 lows[ROWS], highs[ROWS], places[ROWS], singles = 0;
-const i64 own = head, blocks_of_rows = (tokens + ROWS - 1) / ROWS;
-const int for_singles = i / heads >= blocks_of_rows;
+const i64 own = head, place = share * TOGETHER + head % TOGETHER;
 const i64 enough =
-    tokens - i / heads % blocks_of_rows * ROWS;  // the last rows first: they see most
+    tokens - i / (1 + SHARES) / heads * ROWS;  // the last rows first: they see most
 for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next) {
   next = row + 1;
   find_row(row);
   next = (i64)load(offsets, seq + 1) < enough ? (i64)load(offsets, seq + 1) : enough;
-  if ((next - row == 1) != for_singles) continue;
-  if (for_singles) {  // it gives what it gives by itself, with the heads of keys beside it
-    if (singles++ % TOGETHER == own % TOGETHER) {
+  if ((next - row == 1) != (share >= 0)) continue;
+  if (share >= 0) {  // it gives what it gives by itself, with the heads of keys beside it
+    if (singles++ % (TOGETHER * SHARES) == place) {
       const i64 token = row, split = 0, many = TOGETHER, head = own - own % TOGETHER;
       attend_row(LEFT, RIGHT);
     }

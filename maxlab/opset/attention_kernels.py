@@ -21,6 +21,8 @@ TOGETHER = 512 << 10
 """Bytes of keys and values, CHUNK of each, that it takes at once: those of some heads."""
 TAKEN_TOGETHER = 16
 """Rows from which on they are taken in blocks, several times as fast as each by itself."""
+FEW_HEADS = 8
+"""Items into which the single rows of a block are cut at least, so that threads can share them."""
 WARPS = 4
 """Warps of a block that share the keys of a row."""
 
@@ -87,25 +89,28 @@ def _write_blocks(
     few_heads = max(1, TOGETHER // (8 * CHUNK * dim))
     together = max(n for n in range(1, min(few_heads, heads) + 1) if not heads % n)
     alone = together * (3 * group * dim + CHUNK * (group + dim))
+    shares = -(-FEW_HEADS // heads)
     more |= {
         "ROWS": rows, "KEYS": KEYS, "CHUNK": CHUNK, "LINE": line, "WIDE": across,
         "WHOLE": not dim % 16, "BESIDE": max(n for n in (1, 2, 3, 4) if not group % n),
         "SLICE": max(n for n in (16, 32, 48, 64) if n == 16 or not dim % n),
-        "TOGETHER": together, "BYTES": 4 * max(block, alone), "ROOM": 15 * 16 * wide * (dim + 2),
+        "TOGETHER": together, "SHARES": shares, "BYTES": 4 * max(block, alone), "ROOM": 15 * 16 * wide * (dim + 2),
     }  # fmt: skip
     kernel = OwnKernel(at, "attention_blocks.c", f"{name}_blocks", dims=dims, sizes=sizes, **more)
 
     def times(factor: int, part: Poly) -> Poly:
         return Poly.constant(factor) * part
 
-    few = tokens + ONE
-    blocks = (tokens + Poly.constant(rows - 1)).floordiv(Poly.constant(rows))
-    units = times(2, tokens * Poly.constant(TAKEN_TOGETHER).floordiv(few))
+    more_than = tokens + ONE
+    is_many = ONE.floordiv(ONE + Poly.constant(TAKEN_TOGETHER).floordiv(more_than))  # 1 or 0
+    splits = Poly.constant(2 * TAKEN_TOGETHER).floordiv(more_than)
+    units = tokens * splits * (ONE - is_many)
+    blocks = is_many * (tokens + Poly.constant(rows - 1)).floordiv(Poly.constant(rows))
     parts = {kernel["parts"].name: times(wide * (dim + 2), units)}
-    extent = times(heads, units + times(2, blocks))
+    extent = times(heads, units + times(1 + shares, blocks))
     kernel.part("attend", extent=extent, touched={**(touched or {}), **parts})
-    joined = tokens * Poly.constant(TAKEN_TOGETHER).floordiv(few)
     parts |= dict.fromkeys(touched or (), Poly.constant(0))
+    joined = tokens * (ONE - is_many)
     kernel.part("join", extent=times(heads, joined), touched=parts)
 
 
