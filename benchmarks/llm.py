@@ -35,6 +35,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cores import exchange_ns, in_words
 from benchmarks.llm_shapes import CASES, MODELS
 from benchmarks.turns import Turns, Worker, cpu_name, flat, interpreter, missing, ratio, spread
 
@@ -320,10 +321,12 @@ def report(
     text = ""
     for model in options.models:
         for threads in options.threads:
-            before = os.getloadavg()[0]
+            before, cores = os.getloadavg()[0], exchange_ns()
             found = measured(model, threads) | {"load": [before, os.getloadavg()[0]]}
+            found["exchange_ns"] = [cores, exchange_ns()]
             results.append(found)
             load = "load before and after: {:.1f}, {:.1f}".format(*found["load"])
+            load += "".join(f"; {told}" for told in [in_words(found["exchange_ns"])] if told)
             text += f"{table(found)}\n{cpu_name()}; {load}.\n\n"
             print(table(found), load, sep="\n", flush=True)
             _keep(options, results, text)

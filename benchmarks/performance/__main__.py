@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cores import exchange_ns
 from benchmarks.performance import cold
 from benchmarks.performance.errors import Error, apart
 from benchmarks.performance.kept import keep
@@ -163,6 +164,8 @@ class Bench:
             "row": name, "about": about, "threads": self.threads, "load": os.getloadavg()[0],
             "peers": found, "missing": why,
         }  # fmt: skip
+        if self.threads > 1:
+            made["exchange_ns"] = exchange_ns()
         print(line(made), flush=True)
         return made
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cores import in_words
 from benchmarks.performance.rows import COLD, ROWS
 from benchmarks.performance.table import time_text
 
@@ -163,10 +164,11 @@ def machines(tables: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, in
     versions of its tables."""
     last = {table["cpu"]: table for table in tables}
     for cpu, table in last.items():
+        told = in_words([row["exchange_ns"] for row in table["rows"] if "exchange_ns" in row])
         peers = ", ".join(f"{NAMES[p]} {v}" for p, v in table["versions"].items())
         yield (
             cpu,
             ", ".join(f"`{f}`" for f in table["flags"]),
             table["cpus"],
-            (f"Measured {table['date']} beside {peers}"),
+            f"Measured {table['date']} beside {peers}" + (f"; {told}" if told else ""),
         )
