@@ -272,7 +272,7 @@ def test_the_grammar_sees_every_token_and_may_refuse() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tokens": np.zeros(0, int)}, "1 to max_length"),
+        ({"tokens": np.zeros(0, int)}, "1 token or more"),
         ({"tokens": np.zeros(11, int)}, "≠ 11 given"),
         ({"sampling_params": SamplingParams(min_new_tokens=8)}, "leaves 7 of max_length"),
         ({"tokens": np.zeros((1, 2), int)}, "1 axis"),

@@ -140,10 +140,18 @@ class TextContext(
     def _begin(self) -> None:
         """Sets the places of a new context, whose tokens are the prompt."""
         length = len(self.tokens)
-        if not 0 < length <= self.max_length:
+        if not length:
             raise InputError(
                 "ML989",
-                f"a prompt of 1 to max_length = {self.max_length} tokens expected ≠ {length} given",
+                "a prompt of 1 token or more expected ≠ 0 tokens given",
+                fix="give a text that the tokenizer makes a token of; from the empty one it makes "
+                "none",
+            )
+        if length > self.max_length:
+            raise InputError(
+                "ML989",
+                f"a prompt of at most max_length = {self.max_length} tokens expected ≠ {length} "
+                "given",
             )
         if length + self.min_tokens > self.max_length:
             raise InputError(
