@@ -8,7 +8,7 @@ import pytest
 from maxlab import engine
 from maxlab.driver import Tensor
 from maxlab.dtype import DType
-from maxlab.graph import Graph, TensorType, ops
+from maxlab.graph import DeviceRef, Graph, TensorType, ops
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -98,3 +98,29 @@ def test_columns_are_added_in_few_roundings() -> None:
     running = np.cumsum(x[:, 0])[-1]
     exact = 4096 * float(np.float32(0.1))
     assert np.abs(found - exact).max() < abs(running - exact) / 2
+
+
+# ---------------------------------------------------------------- kept rows
+@pytest.mark.parametrize("name", ["alone", "of a product", "read again", "transposed", "halves"])
+def test_rows_are_kept_in_the_result_where_nothing_reads_there(name: str) -> None:
+    """What several passes need is in the memory of the result until this is stored, also where that
+    is the memory of the operand, but not where a later pass reads the operand."""
+    dtype = DType.bfloat16 if name == "halves" else DType.float32
+    with Graph("g", input_types=[TensorType(dtype, [9, 200], DeviceRef.CPU())]) as graph:
+        x = graph.inputs[0].tensor
+        eye = ops.constant(np.eye(200, dtype=np.float32), DType.float32, DeviceRef.CPU())
+        y = x @ eye if name == "of a product" else x
+        soft = ops.softmax(y)
+        made = {"read again": lambda: soft * y, "transposed": lambda: ops.transpose(soft, 0, 1)}
+        graph.output(made.get(name, lambda: soft)())
+    model = engine.InferenceSession(num_threads=2).load(graph)
+    sources = "".join(kernel.source for kernel in model.kernels.values())
+    assert ("*const t0 = p" in sources) is (name not in ("read again", "halves"))
+    given = np.random.default_rng(1).standard_normal((9, 200)).astype(dtype.ml_numpy)
+    found = model.execute(given)[0].to_ml_numpy().astype(np.float64)
+    wide = given.astype(np.float64)
+    exact = np.exp(wide - wide.max(-1, keepdims=True))
+    exact /= exact.sum(-1, keepdims=True)
+    exact = {"read again": exact * wide, "transposed": exact.T}.get(name, exact)
+    assert found.shape == exact.shape
+    np.testing.assert_allclose(found, exact, atol=4e-3 if name == "halves" else 1e-6)
