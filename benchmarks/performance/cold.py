@@ -33,7 +33,7 @@ def first_number(peer: str, name: str, threads: int, files: Path) -> tuple[int, 
     with tempfile.TemporaryDirectory(prefix="maxlab-cold-") as folder:
         caches = {
             "MAXLAB_CACHE_DIR": f"{folder}/maxlab", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
-            "MODULAR_CACHE_DIR": f"{folder}/max", "XDG_CACHE_HOME": f"{folder}/other",
+            "MODULAR_HOME": f"{folder}/max", "XDG_CACHE_HOME": f"{folder}/other",
         }  # fmt: skip
         command = [interpreter(peer), str(WORKER), peer, str(threads), name, str(files)]
         told = Path(folder) / "told"
