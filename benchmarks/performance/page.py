@@ -32,6 +32,8 @@ GROUPS = {
     "First numbers": ("cold",),
 }  # fmt: skip
 """The tables of the page, and how the names of their rows begin."""
+SHARED_NS = 100
+"""Nanoseconds that a line of the cache takes at most between cores that share one."""
 Column = tuple[str, int]
 """A processor, and a number of threads."""
 Found = dict[Column, dict[str, dict[str, Any]]]
@@ -138,13 +140,19 @@ def behind(found: Found) -> Iterator[str]:
                 continue
             peer = min(ratios, key=lambda p: ratios[p][0])
             if verdict(ratios[peer]) == "behind":
-                losses.append((ratios[peer], f"{row['about']}, {NAMES[peer]}"))
+                losses.append((ratios[peer], f"{row['about']}, {NAMES[peer]}{_cores(row)}"))
         yield f"{name}, {threads} thread{'s' * (threads > 1)}: {len(losses)} of {len(rows)} rows."
         yield ""
         yield "| row and its fastest peer | peer / maxlab |"
         yield "|---|---:|"
         yield from (f"| {about} | {ratio_text(r)} |" for r, about in sorted(losses))
         yield ""
+
+
+def _cores(row: Mapping[str, Any]) -> str:
+    """That the cores shared no cache while the row was timed; empty where they did."""
+    apart = row.get("exchange_ns") or 0
+    return f"; cores {apart:.0f} ns apart" if apart > SHARED_NS else ""
 
 
 def drawn(tables: list[dict[str, Any]]) -> str:
