@@ -3,9 +3,8 @@
 //
 // Of up to 15 rows each is taken by itself. Its keys are cut into chunks that depend on nothing but
 // their number, so that a row gives the same in any batch, and shared out among threads: one sequence
-// then has more than one. What a chunk gives is its largest
-// score, the sum of its weights and the weighted sum of its values; they become one in the order of
-// chunks.
+// then has more than one. What a chunk gives is its largest score, the sum of its weights and the
+// weighted sum of its values; they become one in the order of chunks.
 //
 // Heads of keys lie side by side, and a thread takes up to TOGETHER of them at once: it reads memory
 // from one end to the other then, which is three times as fast as with gaps.

@@ -94,7 +94,8 @@ def _write_blocks(
         "ROWS": rows, "KEYS": KEYS, "CHUNK": CHUNK, "LINE": line, "WIDE": across,
         "WHOLE": not dim % 16, "BESIDE": max(n for n in (1, 2, 3, 4) if not group % n),
         "SLICE": max(n for n in (16, 32, 48, 64) if n == 16 or not dim % n),
-        "TOGETHER": together, "SHARES": shares, "BYTES": 4 * max(block, alone), "ROOM": 15 * 16 * wide * (dim + 2),
+        "TOGETHER": together, "SHARES": shares, "BYTES": 4 * max(block, alone),
+        "ROOM": 15 * 16 * wide * (dim + 2),
     }  # fmt: skip
     kernel = OwnKernel(at, "attention_blocks.c", f"{name}_blocks", dims=dims, sizes=sizes, **more)
 
