@@ -49,7 +49,9 @@ class Family:
 
 
 _NONE = Fraction(0)
-_HALF, _THIRD, _QUARTER, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 8))
+_HALF, _THIRD, _QUARTER, _SIXTH, _EIGHTH, _SIXTEENTH = (
+    Fraction(1, n) for n in (2, 3, 4, 6, 8, 16)
+)
 
 FAMILIES: tuple[Family, ...] = (
     Family(
@@ -57,12 +59,11 @@ FAMILIES: tuple[Family, ...] = (
         "tests/lab/code/test_random_cells.py::test_a_new_text_builds_the_edited_graph",
         Fraction(1, 20),
     ),
-    Family("all other tests", "tests/", Fraction(1, 10), least=2),
+    Family("all other tests", "tests/", Fraction(1, 10)),
     Family(
         "tests that wait for others",
         ("tests/diagnostics/", "tests/driver_cuda/", "tests/lab/", "tests/toolchain/"),
         _EIGHTH,
-        least=2,
     ),
     Family(
         "random steps of an editor",
@@ -79,14 +80,14 @@ FAMILIES: tuple[Family, ...] = (
         "tests/lab/test_interleaved.py::test_any_sequence_that_is_undone_gives_the_first_document",
         Fraction(1, 50),
     ),
-    Family("ops on a GPU", "tests/cuda/test_ops.py", Fraction(1, 12)),
-    Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _EIGHTH),
-    Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _THIRD),
-    Family("GPU attention templates", "tests/cuda/test_attention_kernel.py", _EIGHTH),
-    Family("GPU product templates", "tests/cuda/test_product.py", _EIGHTH),
-    Family("GPU templates in graphs", "tests/cuda/test_products.py", _THIRD),
+    Family("ops on a GPU", "tests/cuda/test_ops.py", Fraction(1, 24)),
+    Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _SIXTEENTH),
+    Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _SIXTH),
+    Family("GPU attention templates", "tests/cuda/test_attention_kernel.py", _SIXTEENTH),
+    Family("GPU product templates", "tests/cuda/test_product.py", _SIXTEENTH),
+    Family("GPU templates in graphs", "tests/cuda/test_products.py", _SIXTH),
     Family("GPU options", "tests/cuda/test_options.py", _THIRD),
-    Family("random programs on a GPU", "tests/cuda/test_random_programs.py", _EIGHTH),
+    Family("random programs on a GPU", "tests/cuda/test_random_programs.py", _SIXTEENTH),
     Family(
         "kernels compiled for devices",
         (
@@ -95,11 +96,11 @@ FAMILIES: tuple[Family, ...] = (
             "tests/cuda/test_product.py::test_devices_get_no_warning_and_no_spill",
             "tests/sim/test_launch.py::test_nvcc_takes_the_same_text",
         ),
-        Fraction(1, 12),
+        Fraction(1, 24),
         "",
     ),
     Family("ops, one by one", "tests/compiler/test_matrix.py::test_op", _QUARTER),
-    Family("ops under each option", "tests/compiler/test_options.py", _EIGHTH),
+    Family("ops under each option", "tests/compiler/test_options.py", _SIXTEENTH),
     Family("variants of ops", "tests/compiler/test_variants.py", _QUARTER),
     Family("ops written as Python", "tests/graph/code/test_every_op.py", _QUARTER),
     Family("random graphs written as Python", "tests/graph/code/test_random_graphs.py", _EIGHTH),
@@ -107,7 +108,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "random programs on tensors",
         "tests/experimental/test_random_programs.py",
-        Fraction(1, 10),
+        Fraction(1, 20),
     ),
     Family("random programs over the table", "tests/compiler/test_whole_table.py", _HALF),
     Family(
@@ -117,13 +118,13 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("packed operands", "tests/compiler/test_packed.py", _QUARTER),
     Family("options of sessions", "tests/engine/test_session_options.py", _QUARTER),
-    Family("runs that are ended", "tests/engine/test_running.py", Fraction(1, 16), ""),
+    Family("runs that are ended", "tests/engine/test_running.py", Fraction(1, 32), ""),
     Family("arrays shared with others", "tests/driver/test_dlpack.py", _QUARTER),
-    Family("kernels that are interrupted", "tests/engine/test_interrupt.py", _THIRD, ""),
+    Family("kernels that are interrupted", "tests/engine/test_interrupt.py", _SIXTH, ""),
     Family("analyses that find no fault", "tests/analysis/check/test_sound.py", _QUARTER),
     # gcc takes minutes for the library of products with its sanitizers.
     Family("kernels in C under the sanitizers", "tests/compiler/test_sanitizers.py", _NONE),
-    Family("models as programs of C", "tests/exporting/", _QUARTER),
+    Family("models as programs of C", "tests/exporting/", _SIXTH),
     Family("packed kernels in C", "tests/kernels_c/test_packed.py", _QUARTER),
     Family("products in C", "tests/kernels_c/test_gemm.py", _QUARTER),
     Family("operations of torch", "tests/torch_import/test_operations.py", _EIGHTH),
@@ -159,7 +160,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),
     Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 800)),
-    Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _EIGHTH, ""),
+    Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _SIXTEENTH, ""),
     Family(
         "cells of CUDA, run in a notebook's kernel", "tests/lab/test_cuda_sim_magic.py", _QUARTER
     ),
@@ -200,7 +201,7 @@ FAMILIES: tuple[Family, ...] = (
             "tests/pipelines/vision/test_how_to.py",
             "tests/pipelines/vision/test_qwen2_5_vl.py::test_numbers_of_16_bits",
         ),
-        Fraction(1, 6),
+        Fraction(1, 10),
         "",
     ),
     Family(
