@@ -49,9 +49,7 @@ class Family:
 
 
 _NONE = Fraction(0)
-_HALF, _THIRD, _QUARTER, _SIXTH, _EIGHTH, _SIXTEENTH = (
-    Fraction(1, n) for n in (2, 3, 4, 6, 8, 16)
-)
+_HALF, _THIRD, _QUARTER, _SIXTH, _EIGHTH, _SIXTEENTH = (Fraction(1, n) for n in (2, 3, 4, 6, 8, 16))
 
 FAMILIES: tuple[Family, ...] = (
     Family(
