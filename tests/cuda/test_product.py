@@ -301,15 +301,24 @@ def test_shared_memory_and_threads_are_what_the_types_say() -> None:
         assert found[template.sizes][1] == template.threads
 
 
+FEW_SPILLED = {
+    "mx_axpy_block_4_32_512_f32_mx_bf16": 24,
+    "mx_dot_block_1_1_1_f32_f32": 8,
+    "mx_tile_128x64_f32_f32": 24,
+}
+"""The most bytes that a template may spill on sm_80: tiles are made for the registers of sm_90."""
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_devices_get_no_warning_and_no_spill(tmp_path: Path, architecture: str) -> None:
     made = compile_for_devices(
         "".join(t.text() for t in TEMPLATES), HEADERS, tmp_path, architecture
     )
     assert set(made) == {t.name for t in TEMPLATES}
-    most = 24 if architecture == "80" else 0  # tiles are made for the registers of sm_90
+    few = FEW_SPILLED if architecture == "80" else {}
     for name, resources in made.items():
-        assert max(resources.stack, resources.spilled) <= most, (name, resources)
+        assert max(resources.stack, resources.spilled) <= few.get(name, 0), (name, resources)
+    assert set(few) <= set(made)
 
 
 def test_nvrtc_takes_the_headers() -> None:
