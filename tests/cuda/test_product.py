@@ -309,7 +309,7 @@ FEW_SPILLED = {
     },
     "100": {"mx_axpy_block_4_32_512_f32_mx_bf16": 12},
 }
-"""The most bytes that templates may spill where tiles, made for the registers of sm_90, do not fit."""
+"""The most bytes that templates may spill: tiles are made for the registers of sm_90."""
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
