@@ -328,8 +328,10 @@ int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64
                mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
   const i64 mb = plan[0], nb = plan[1], deep = plan[2] < 16 ? KC : min64(plan[2], KC_MOST);
   for (i64 item = lo; item < hi; item++) {
-    /* consecutive items go down the rows, so the B block of a column of tiles stays in L2 */
-    i64 down = ceil_div(M, mb), r0 = item % down * mb, c0 = item / down * nb;
+    /* consecutive items go down the rows, so the B block of a column of tiles stays in L2; in the second of two columns
+     * from the middle on, so that two threads are not on both sides of the border in the same rows */
+    i64 down = ceil_div(M, mb), column = item / down, c0 = column * nb;
+    i64 r0 = (item + (column == 1 && N <= 2 * nb ? down / 2 : 0)) % down * mb;
     i64 r1 = min64(M, r0 + mb), c1 = min64(N, c0 + nb);
     if (item > lo && mx_stop(ctx)) return MX_STOPPED;
     block(C + r0 * ldc + c0, ldc, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1, deep, plan[3], ctx);
