@@ -95,17 +95,25 @@ class Bench:
         for number in range(self.rounds + 1 if cases else 0):
             self.turn += 1
             for worker in (able if number % 2 else able[::-1]) if number else list(able):
-                for case in cases:
-                    time.sleep(PAUSE_S)
-                    try:
-                        found = worker.ask(case=case, turn=self.turn)
-                        self._check(f"{case} {self.turn if case in FIRST else ''}", found["tokens"])
-                    except RuntimeError as error:
-                        self.why[f"{worker.peer}, {case}"] = str(error)[:200]
-                        able = [one for one in able if one is not worker]
-                        break
-                    if number:
-                        self._keep(case, worker.peer, found)
+                found = self._asked(cases, worker)
+                if found is None:
+                    able = [one for one in able if one is not worker]
+                elif number:
+                    for case, times in found.items():
+                        self._keep(case, worker.peer, times)
+
+    def _asked(self, cases: Sequence[str], worker: Worker) -> dict[str, dict[str, Any]] | None:
+        """What ``worker`` says of each case in one turn; None, of all, once it fails in one."""
+        answers = {}
+        for case in cases:
+            time.sleep(PAUSE_S)
+            try:
+                answers[case] = found = worker.ask(case=case, turn=self.turn)
+                self._check(f"{case} {self.turn if case in FIRST else ''}", found["tokens"])
+            except RuntimeError as error:
+                self.why[f"{worker.peer}, {case}"] = str(error)[:200]
+                return None
+        return answers
 
     def _keep(self, case: str, peer: str, found: dict[str, Any]) -> None:
         for name in ("total", "first", "step", "longest"):
