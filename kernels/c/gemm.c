@@ -42,6 +42,7 @@
 #define SOME 96      /* rows up to which the panels are the outer loop */
 #define LDA_COPY (KC_MOST + 16)
 #define LDA_SOME (KC_SOME + 16)
+#define SOME_SUMS 256 /* rows of a panel that are summed up at the same time: 32 KiB */
 #define SOME_COPIED 320 /* rows of KC_SOME that are copied before they are used: 260 KiB, a part of the second cache */
 
 /* One register tile, `rows` and `nv` literals: C[rows x nv * VW] (+)= A[rows x kc] B[kc x nv * VW].  What comes after B is
@@ -136,46 +137,54 @@ static void fetch_rows(const f32 *A, i64 lda, i64 lo, i64 hi, i64 kc) {
     for (i64 k = 0; k < kc; k += 16) __builtin_prefetch(A + i * lda + k, 0, 2);
 }
 
-/* Some groups. The rows are copied block by block as the first panel needs them, while those of the next block are
- * fetched; each group fetches its share of the block of B that comes next.  A panel is summed up aside and goes to C once:
- * cores that share C go along its rows with a border between them, and what their prefetchers take from each other there
- * would come back for every block. */
+/* Some groups. The rows are copied block by block as the first panels need them, while those of the next block are
+ * fetched: several panels for each block, as one alone would be done before these are here.  Each group of rows fetches
+ * its share of the block of B that comes next.  Panels are summed up aside and go to C once: cores that share C go along
+ * its rows with a border between them, and what their prefetchers take from each other there would come back for every
+ * block. */
 static void some_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
                       mx_ctx *ctx) {
-  f32 copy[SOME_COPIED * LDA_SOME] __attribute__((aligned(64))), sums[SOME * MX_NR] __attribute__((aligned(64)));
+  f32 copy[SOME_COPIED * LDA_SOME] __attribute__((aligned(64))), sums[SOME_SUMS * MX_NR] __attribute__((aligned(64)));
   const i64 groups = ceil_div(rows, MR), step = ceil_div(MX_NR, groups), each = rows * LDA_SOME;
   const i64 even = ceil_div(ceil_div(K, ceil_div(K, KC_SOME)), 16) * 16, deep = SOME_COPIED / rows * even;
+  const i64 panels = ceil_div(cols, MX_NR);
   i64 left = MX_ASKED;
   for (i64 k1 = 0; k1 < K; k1 += deep) {
     const i64 last = min64(K, k1 + deep);
     const int begins = first && k1 == 0;
     fetch_rows(A + k1, lda, 0, rows, min64(even, last - k1));
-    for (i64 c0 = 0; c0 < cols; c0 += MX_NR) {
-      const i64 n = min64(MX_NR, cols - c0);
-      if (mx_over(ctx, &left, rows * MX_NR * (last - k1))) return;
-      if (!begins)
+    for (i64 p0 = 0, p1; p0 < panels; p0 = p1) {
+      p1 = p0 ? p0 + 1 : min64(panels, SOME_SUMS / rows);
+      if (mx_over(ctx, &left, (p1 - p0) * rows * MX_NR * (last - k1))) return;
+      for (i64 p = p0; p < p1 && !begins; p++)
         for (i64 i = 0; i < rows; i++)
-          for (i64 j = 0; j < MX_NR; j++) sums[i * MX_NR + j] = j < n ? C[i * ldc + c0 + j] : 0;
+          for (i64 j = 0; j < MX_NR; j++)
+            sums[((p - p0) * rows + i) * MX_NR + j] = j < cols - p * MX_NR ? C[i * ldc + p * MX_NR + j] : 0;
       for (i64 k0 = k1; k0 < last; k0 += even) {
         f32 *const a = copy + (k0 - k1) / even * each;
         const i64 kc = min64(even, last - k0);
-        const f32 *b = B + c0 * K + k0 * MX_NR, *next = k0 + kc < last ? b + kc * MX_NR : B + (c0 + MX_NR) * K + k1 * MX_NR;
-        if (c0 == 0) {
+        if (p0 == 0)
           for (i64 i = 0; i < rows; i++) __builtin_memcpy(a + i * LDA_SOME, A + i * lda + k0, (unsigned long)kc * 4);
-          fetch_rows(A + k0 + kc, lda, 0, rows, min64(even, last - k0 - kc));
-        }
-        for (i64 g = 0; g < groups; g++) {
-          const i64 r = group_start(rows, groups, g), m = group_start(rows, groups, g + 1) - r;
-          const f32 *soon = next + g * step * kc;
-          if (k0 + kc == last) /* here when the sums are */
-            for (i64 i = r; i < r + m; i++)
-              for (i64 j = 0; j < n; j += 16) __builtin_prefetch(C + i * ldc + c0 + j, 1);
-          for (i64 c = 0; c < MX_NR; c += TW)
-            some_tiles[m](sums + r * MX_NR + c, MX_NR, a + r * LDA_SOME, LDA_SOME, b + c, kc, begins && k0 == 0, soon,
-                          step, 0);
+        for (i64 p = p0; p < p1; p++) {
+          const f32 *b = B + (p * K + k0) * MX_NR;
+          const f32 *next = B + (p + 1 < p1 ? (p + 1) * K + k0 : k0 + kc < last ? p0 * K + k0 + kc : p1 * K + k1) * MX_NR;
+          if (p0 == 0)
+            fetch_rows(A + k0 + kc, lda, rows * p / p1, rows * (p + 1) / p1, min64(even, last - k0 - kc));
+          for (i64 g = 0; g < groups; g++) {
+            const i64 r = group_start(rows, groups, g), m = group_start(rows, groups, g + 1) - r;
+            const f32 *soon = next + g * step * kc;
+            if (k0 + kc == last) /* here when the sums are */
+              for (i64 i = r; i < r + m; i++)
+                for (i64 j = p * MX_NR; j < min64(cols, (p + 1) * MX_NR); j += 16) __builtin_prefetch(C + i * ldc + j, 1);
+            for (i64 c = 0; c < MX_NR; c += TW)
+              some_tiles[m](sums + ((p - p0) * rows + r) * MX_NR + c, MX_NR, a + r * LDA_SOME, LDA_SOME, b + c, kc,
+                            begins && k0 == 0, soon, step, 0);
+          }
         }
       }
-      for (i64 i = 0; i < rows; i++) copy_few(C + i * ldc + c0, sums + i * MX_NR, n);
+      for (i64 p = p0; p < p1; p++)
+        for (i64 i = 0; i < rows; i++)
+          copy_few(C + i * ldc + p * MX_NR, sums + ((p - p0) * rows + i) * MX_NR, min64(MX_NR, cols - p * MX_NR));
     }
   }
 }
@@ -319,36 +328,56 @@ void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb) {
   mx_gemm_tile(M, N, nthreads, 128, 16, mb, nb);
 }
 
+/* A tile aside has rows of whole panels and a cache line, so that they are no power of two apart. */
+static i64 width_aside(i64 cols) { return ceil_div(cols, MX_NR) * MX_NR + 16; }
+
 i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb) {
-  (void)M, (void)N, (void)K, (void)mb, (void)nb;
-  return 0; /* A is copied 12 rows at a time, on the stack */
+  (void)K;
+  return min64(M < 1 ? 1 : M, mb) * width_aside(min64(N < 1 ? 1 : N, nb)) * 4;
 }
 
-int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, i64 lo, i64 hi,
-               mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
+/* A row of a tile to its place, past the caches. */
+static void put_row(f32 *to, const f32 *from, i64 n) {
+  const i64 before = min64(n, (i64)(-(unsigned long)to % (VW * 4) / 4));
+  copy_few(to, from, before);
+  i64 i = before;
+  for (; i + VW <= n; i += VW) STREAM(to + i, *(const vec *)(from + i));
+  copy_few(to + i, from + i, n - i);
+}
+
+int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, int stays,
+               i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
   const i64 mb = plan[0], nb = plan[1], deep = plan[2] < 16 ? KC : min64(plan[2], KC_MOST);
+  f32 *const own = ctx && ctx->nthreads > 1 && !stays && (M > mb || N > nb) ? ctx->scratch : 0;
   for (i64 item = lo; item < hi; item++) {
     /* consecutive items go down the rows, so the B block of a column of tiles stays in L2; in the second of two columns
      * from the middle on, so that two threads are not on both sides of the border in the same rows */
     i64 down = ceil_div(M, mb), column = item / down, c0 = column * nb;
     i64 r0 = (item + (column == 1 && N <= 2 * nb ? down / 2 : 0)) % down * mb;
     i64 r1 = min64(M, r0 + mb), c1 = min64(N, c0 + nb);
+    f32 *const tile = own ? own : C + r0 * ldc + c0;
+    const i64 width = own ? width_aside(c1 - c0) : ldc;
     if (item > lo && mx_stop(ctx)) return MX_STOPPED;
-    block(C + r0 * ldc + c0, ldc, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1, deep, plan[3], ctx);
-    int code = epilogue ? epilogue(b, d, r0, r1, c0, c1, ctx) : 0;
-    if (code) return code;
+    block(tile, width, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1, deep, plan[3], ctx);
+    if (epilogue) {
+      ctx->tile = tile, ctx->across = width;
+      const int code = epilogue(b, d, r0, r1, c0, c1, ctx);
+      if (code) return code;
+    }
+    for (i64 i = r0; own && i < r1; i++) put_row(C + i * ldc + c0, own + (i - r0) * width, c1 - c0);
   }
+  if (own) STREAMED();
   return 0;
 }
 
 int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo, i64 hi,
                 mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
   const i64 plan[4] = {mb, nb, KC, 0};
-  return mx_gemm_by(C, ldc, A, lda, Bp, M, N, K, plan, lo, hi, epilogue, b, d, ctx);
+  return mx_gemm_by(C, ldc, A, lda, Bp, M, N, K, plan, 0, lo, hi, epilogue, b, d, ctx);
 }
 
 int mx_k_gemm(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
-  return mx_gemm_by(b[0], d[1], b[1], d[2], b[2], d[0], d[1], d[2], d + 3, lo, hi, 0, b, d, ctx);
+  return mx_gemm_by(b[0], d[1], b[1], d[2], b[2], d[0], d[1], d[2], d + 3, 0, lo, hi, 0, b, d, ctx);
 }
 
 i64 mx_matmul_scratch(i64 M, i64 N, i64 K) { return 4 * (mx_pack_b_size(K, N) + M * (K + 16)) + 128; }

@@ -12,7 +12,7 @@
 #include "integers.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 8
+#define MX_VERSION 9
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -179,10 +179,11 @@ MX_API int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i6
                        i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 /* The same with more choice: what mx_gemm_plan does for tiles of up to rows_most x (panels_most * MX_NR); and a product with
  * plan = {mb, nb, how many k at a time, whether A is read where it is and not copied}, where 0 k is the usual number.  All
- * plans give the same bits. */
+ * plans give the same bits.  Of some threads, each makes a tile in its scratch, and from there it goes to C past the caches,
+ * unless C `stays` where only the thread that made a tile reads it.  The epilogue finds the tile at ctx->tile. */
 MX_API void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb);
-MX_API int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, i64 lo,
-                      i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+MX_API int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan,
+                      int stays, i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 MX_API int mx_k_gemm(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx); /* b = {C, A, Bp}, d = {M, N, K, plan...} */
 /* one whole product with any strides and an unpacked B, by one thread: batched products have the batch as their
  * parallel axis and call this per item.  Uses mx_matmul_scratch bytes at the start of ctx->scratch. */

@@ -32,6 +32,8 @@ typedef struct mx_ctx { /* what a kernel knows about the thread that runs it; on
   const struct mx_lib *lib;
   i64 err[4];           /* details of a nonzero return code */
   i64 nthreads;
+  f32 *tile;            /* for an epilogue of gemm_by: the tile, whose rows are `across` floats apart */
+  i64 across;
   struct mx_object **made; /* the objects that this run has made so far; NULL when nobody takes them */
   int (*ask)(struct mx_ctx *ctx); /* see mx_stop; NULL when there is nobody to ask */
 } mx_ctx;
@@ -39,7 +41,7 @@ typedef struct mx_ctx { /* what a kernel knows about the thread that runs it; on
 /* A kernel: pointers b, sizes d, and the range [lo,hi) of its parallel axis.  0, or a code with details in ctx->err. */
 typedef int (*mx_fn)(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 
-/* Called by gemm_f32 for each finished tile, rows [r0,r1) x columns [c0,c1), while the tile is in L1/L2.  0 or a code. */
+/* Called by products for each finished tile, rows [r0,r1) x columns [c0,c1), while the tile is in L1/L2.  0 or a code. */
 typedef int (*mx_epilogue)(void *const *b, const i64 *d, i64 r0, i64 r1, i64 c0, i64 c1, mx_ctx *ctx);
 
 /* Called by attention_f32 on raw scores: S[(i-q0)*lds + (j-k0)] = q_i . k_j for i in [q0,q1), j in [k0,k1).  Changes S
@@ -100,8 +102,8 @@ typedef struct mx_lib {
   void (*half_mark)(i64 kind, u16 *packed, i64 K, i64 N, i64 lo, i64 hi);
   int (*float8)(i64 kind, f32 *y, i64 n, const f32 *x, i64 m, const u8 *w, i64 k, const f32 *d, i64 first, i64 down,
                 i64 across, i64 blocks, mx_ctx *ctx);
-  int (*gemm_by)(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, i64 lo,
-                 i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+  int (*gemm_by)(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, int stays,
+                 i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
   int (*matmul_by)(i64 way, f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M,
                    i64 N, i64 K, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
   i64 (*matmul_guess)(i64 M, i64 N, i64 K);

@@ -32,6 +32,25 @@
 
 #define INLINE static inline __attribute__((always_inline))
 typedef f32 vec __attribute__((vector_size(VW * 4), aligned(4), may_alias));
+typedef f32 whole_vec __attribute__((vector_size(VW * 4), may_alias)); /* at a multiple of its size */
+
+/* Stores that go past the caches, to memory aligned to a vector; before others may know of them, STREAMED. */
+#if defined(__clang__)
+#define STREAM(to, x) __builtin_nontemporal_store(x, (whole_vec *)(to))
+#elif defined(__AVX512F__)
+#define STREAM(to, x) __builtin_ia32_movntps512(to, (whole_vec)(x))
+#elif defined(__AVX2__)
+#define STREAM(to, x) __builtin_ia32_movntps256(to, (whole_vec)(x))
+#elif defined(__SSE__)
+#define STREAM(to, x) __builtin_ia32_movntps(to, (whole_vec)(x))
+#else
+#define STREAM(to, x) (*(vec *)(to) = (x))
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#define STREAMED() __builtin_ia32_sfence()
+#else
+#define STREAMED() ((void)0)
+#endif
 
 INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 INLINE i64 min64(i64 a, i64 b) { return a < b ? a : b; }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler.attention import Attention
@@ -87,6 +87,31 @@ def tile_target(schedule: Schedule, group: Group, product: Value) -> Value:
         if result in schedule.stored and result.tensor_type.dtype is DType.float32:
             return result
     return product
+
+
+def result_stays(schedule: Schedule, group: Group) -> bool:
+    """Whether the product of ``group`` is read only where tiles of other products are finished.
+
+    These are the same tiles where the products have the same sizes, so the thread that made one
+    often reads it, and nothing is won by having it in memory for all.
+    """
+    assert group.main is not None
+    readers = list(_readers(tile_target(schedule, group, group.main.result), schedule))
+    homes = [schedule.group_of.get(op.results[0]) if op.results else None for op in readers]
+    return bool(readers) and all(
+        home is not None and home.kind == "contract" and home is not group and op is not home.main
+        for op, home in zip(readers, homes, strict=True)
+    )
+
+
+def _readers(value: Value, schedule: Schedule) -> Iterator[Op]:
+    """The ops that read ``value``, through views or not."""
+    for op in value.uses:
+        if op.results and not any(x in schedule.group_of for x in op.results):
+            for x in op.results:
+                yield from _readers(x, schedule)
+        else:
+            yield op
 
 
 def is_batched(op: Op) -> bool:

@@ -27,7 +27,13 @@ from maxlab.compiler.plan import PACK_KERNELS, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.printed import Printed
-from maxlab.compiler.products import attention_of, contraction_of, is_batched, tile_target
+from maxlab.compiler.products import (
+    attention_of,
+    contraction_of,
+    is_batched,
+    result_stays,
+    tile_target,
+)
 from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import (
     AttentionLoops,
@@ -223,7 +229,12 @@ class HostSteps:
         if dtype is not DType.float32 and dtype not in HALVES:
             self.columns(group, op)
             return
-        made, form = self._made(group, "contract", lambda form: self._product(group, form))
+        stays = result_stays(sink.schedule, group)
+
+        def make(form: Form) -> tuple[Made, Sequence[Value]]:
+            return self._product(group, form, stays)
+
+        made, form = self._made(group, ("contract", stays), make)
         pointers = sink.slots_of([form.values[n] for n in made.values])
         right = made.right
         if right is not None:
@@ -231,7 +242,9 @@ class HostSteps:
             pointers.append(self._pack(group, base, right.operand, right.k, right.n))
         self._add(group, "contract", made, form.ids, pointers)
 
-    def _product(self, group: Group, form: Form) -> tuple[Made, Sequence[Value]]:
+    def _product(
+        self, group: Group, form: Form, stays: bool
+    ) -> tuple[Made, Sequence[Value]]:
         """The step for the product of ``group``, and the values that it reads and writes."""
         schedule = self.sink.schedule
         op = group.main
@@ -259,7 +272,8 @@ class HostSteps:
             made = Made(printed, launch, items, ProductLoops(kernel, found, result))
             return made, [*values, left_base, right_base]
         left, rows = found.flat_left()
-        printed = print_gemm(left, len(values) + 1, result, rows, n, k, kernel, node, dtype)
+        packed = len(values) + 1
+        printed = print_gemm(left, packed, result, rows, n, k, kernel, node, dtype, stays)
         panels = panels_nbytes(k, n, dtype).floordiv(Poly.constant(dtype.size_in_bytes))
         touching = ProductLoops(kernel, found, result, panels)
         right = _Right(form.numbers[right_base], found.right, k, n)

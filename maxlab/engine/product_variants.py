@@ -91,7 +91,8 @@ class Products(Family):
         def run(variant: Variant) -> None:
             rows, columns = tiles[variant.name]
             extent = -(-m // rows) * -(-n // columns)
-            work.run((m, n, k, rows, columns, *variant.data[2:]), extent)
+            scratch = library.products.mx_gemm_scratch(m, n, k, rows, columns)
+            work.run((m, n, k, rows, columns, *variant.data[2:]), extent, scratch)
 
         return Trial(run, f"{m} x {k} by {k} x {n}")
 

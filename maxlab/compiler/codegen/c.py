@@ -89,6 +89,7 @@ class Printer:
         self.names: dict[int, str] = {}
         self.kernel: Kernel | None = None
         self.tile = "tile"
+        self.in_tile: int | None = None  # the buffer whose elements are put in the tile
         self.checked: list[str] = []
         self.begins = False  # whether the kernel logs that it begins
         self.passes = 0  # passes that go through their elements by vectors
@@ -260,9 +261,8 @@ class Printer:
         position = self.source(store.index)
         value = self.names[store.value.number]
         self.test_result(store, position)
-        self.write(
-            f"p{store.buffer}[{position}] = {stored(value, buffer.dtype)};", store.value.node
-        )
+        place = self.tile if store.buffer == self.in_tile else f"p{store.buffer}[{position}]"
+        self.write(f"{place} = {stored(value, buffer.dtype)};", store.value.node)
 
     # ------------------------------------------------------------ rows
     def rows_header(self, kernel: Kernel, row: str) -> None:

@@ -4,6 +4,8 @@ for what is fused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from maxlab.compiler.codegen.c import (
     EPILOGUE,
     NAME,
@@ -22,8 +24,15 @@ from maxlab.ir.poly import ONE, Poly
 NARROW = 256
 """Columns up to which an epilogue has loops of its own for all columns: how many vectors a row has,
 and what is left, is found out once, and not in each row."""
-TILE_START = "const f32 *RS tiled = (const f32 *)ctx->scratch;"
+TILED = "tiled[(row - r0) * width + j - c0]"
+"""In an epilogue: an element of a tile that is not where the result is, or not always."""
+HALF_TILE = (
+    "const f32 *RS tiled = (const f32 *)ctx->scratch;",
+    "const i64 width = (c1 - c0 + 31) / 32 * 32;",
+)
 """In an epilogue: the tile of a product of halves, in rows of whole panels."""
+OWN_TILE = ("f32 *RS tiled = ctx->tile;", "const i64 width = ctx->across;")
+"""In an epilogue: the tile of a product of float32, from where it comes to its place."""
 
 SCORE = (
     "(void *const *b, const i64 *d, f32 *S, i64 lds, i64 batch, i64 head, i64 q0, i64 q1, i64 k0, "
@@ -41,12 +50,22 @@ def _static(printer: Printer, name: str, parameters: str, symbols: list[str]) ->
 
 
 def _epilogue(
-    kernel: Kernel | None, symbols: list[str], tile: str, batch: list[Axis], half: bool
+    kernel: Kernel | None,
+    symbols: list[str],
+    tile: str,
+    batch: list[Axis],
+    aside: Sequence[str] = (),
+    into: int | None = None,
 ) -> tuple[str, Printer | None]:
     """The epilogue function of a product; empty when there is nothing to fuse.
 
-    ``batch`` are the axes whose place a batched product passes behind the sizes. The tile of a
-    ``half`` product is not where its result is, so that there is always something to do.
+    Args:
+        kernel: What is fused.
+        symbols: The sizes that the kernel is told.
+        tile: An element of the product.
+        batch: The axes whose place a batched product passes behind the sizes.
+        aside: How the tile is found, where the product is not in the memory of the result.
+        into: The buffer whose elements take the place of the product's in the tile.
     """
     if kernel is None or not any(p.stores for p in kernel.passes):
         return "", None
@@ -55,11 +74,10 @@ def _epilogue(
     write = printer.write
     write.depth = 1
     printer.tile = tile
+    printer.in_tile = into
     printer.pointers(kernel)
-    if half:
-        printer.tile = "tiled[(row - r0) * width + j - c0]"
-        write(TILE_START)
-        write("const i64 width = (c1 - c0 + 31) / 32 * 32;")
+    for line in aside:
+        write(line)
     for n, axis in enumerate(batch):
         name = printer.axes[axis.name] = axis_name(axis.name)
         write(f"const i64 {name} = d[BATCH + {n}];")
@@ -88,7 +106,7 @@ def finish_with(printer: Printer, epilogue: Kernel, tile: str) -> Printed:
     """The kernel of ``printer``, an op's own, with the function ``KERNEL_finish`` ahead of it that
     finishes a part of the result, whose element is ``tile``.
     """
-    name, helper = _epilogue(epilogue, printer.symbols, tile, [], False)
+    name, helper = _epilogue(epilogue, printer.symbols, tile, [])
     made = _assemble(printer, helper, name, EPILOGUE)
     made.text = made.text.replace("static int", "static __attribute__((noinline)) int", 1)
     return made
@@ -121,9 +139,11 @@ def print_gemm(
     epilogue: Kernel | None,
     node: str,
     dtype: DType = DType.float32,
+    stays: bool = False,
 ) -> Printed:
     """The C of ``result[m, n] = left[m, k] @ packed``; its sizes end with those of the plan
-    that ``engine.launching`` chooses: mb and nb, and of float32 how deep blocks are.
+    that ``engine.launching`` chooses: mb and nb, and of float32 how deep blocks are. A result of
+    float32 that ``stays`` is left in the caches of the threads that make it.
     """
     half = HALVES.get(dtype)
     symbols: list[str] = []
@@ -131,9 +151,8 @@ def print_gemm(
     printer.begins = epilogue is not None and epilogue.begins
     rows, columns, inner = (printer.poly(p) for p in (m, n, k))
     stride, offset = printer.poly(left.row), printer.poly(left.offset)
-    name, helper = _epilogue(
-        epilogue, symbols, f"p{result}[row * {columns} + j]", [], half is not None
-    )
+    aside, into = (OWN_TILE, result) if half is None else (HALF_TILE, None)
+    name, helper = _epilogue(epilogue, symbols, TILED, [], aside, into)
     write = printer.write
     write.depth = 1
     write("// the tile sizes follow the dims", node)
@@ -141,7 +160,7 @@ def print_gemm(
     stored = "f32" if half is None else "u16"
     a = f"(const {stored} *)b[{left.pointer}]" + (f" + {offset}" if offset != "0" else "")
     into = f"gemm_by((f32 *)b[{result}], {columns}" if half is None else f"half_gemm({half}"
-    tile = "plan" if half is None else "plan[0], plan[1]"
+    tile = f"plan, {int(stays)}" if half is None else "plan[0], plan[1]"
     write(
         f"return ctx->lib->{into}, {a}, {stride}, "
         f"(const {stored} *)b[{packed}], {rows}, {columns}, {inner}, {tile}, lo, hi, "
@@ -199,9 +218,9 @@ def print_batched(
     name, helper = _epilogue(
         epilogue,
         symbols,
-        f"p{result}[(item * {rows} + row) * {columns} + j]",
+        f"p{result}[(item * {rows} + row) * {columns} + j]" if half is None else TILED,
         batch,
-        half is not None,
+        HALF_TILE if half is not None else (),
     )
     if helper is not None:
         helper.write.out.insert(

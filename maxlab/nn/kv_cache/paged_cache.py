@@ -14,6 +14,11 @@ from maxlab.nn.kv_cache.manager import RaggedKVCacheInputs
 from maxlab.nn.kv_cache.page_memory import PageMemory
 
 
+FEWEST = 4
+"""The fewest pages that a row of a table has room for; the next widths are powers of two. So a model
+is bound to few widths, and not to another one whenever the longest sequence begins a page."""
+
+
 class PagedCache:
     """The pages of one replica, and the tables by which kernels find them.
 
@@ -93,7 +98,8 @@ class PagedCache:
             if len(pages) < wanted:
                 raise too_few(context, len(pages), self.page_size, tokens)
             rows.append(pages[:wanted])
-        width = max((len(row) for row in rows), default=0) or 1
+        longest = max((len(row) for row in rows), default=0)
+        width = max(1 << (longest - 1).bit_length(), FEWEST) if longest else 1
         table = np.full((len(rows), width), self.blocks.pool.count, np.uint32)
         for number, row in enumerate(rows):
             table[number, : len(row)] = row
