@@ -117,7 +117,9 @@ if (i / heads < units) {
   const i64 head = i % heads;
   attend_chunks(LEFT, RIGHT);
 } else if (units == 0) {
-  const i64 share = i % (1 + SHARES) - 1, head = i / (1 + SHARES) % heads;
+  const i64 behind = i - (tokens + ROWS - 1) / ROWS * heads,
+            share = behind < 0 ? -1 : behind % SHARES;
+  const i64 place = behind < 0 ? i : behind / SHARES, head = place % heads;
   attend_block(LEFT, RIGHT);
 }
 
@@ -303,9 +305,9 @@ for (i64 chunk = 0; chunk < chunks; chunk++) {
 store_row(GROUP);
 
 // A block of rows: those of one sequence after those of another. Blocks are counted from the end, where
-// prompts are in a batch that begins with single rows. A block has 1 + SHARES items for each head: the
-// first one takes all sequences with several rows, the others a share of the single rows each, which would
-// else make some items twice as long as others.
+// prompts are in a batch that begins with single rows. Each has an item for each head, which takes all
+// sequences with several rows. Behind these, which take longest, come SHARES items for each of them, with
+// a part of its single rows each.
 // @macro attend_block(LEFT, RIGHT)
 f32 *const query = (f32 *)scratch, *const sums = query + ROWS * GROUP * dim;
 f32 *const made = sums + ROWS * GROUP * dim, *const scores = made + ROWS * GROUP * dim;
@@ -313,16 +315,15 @@ f32 *const left_pack = scores + ROWS * GROUP * LINE, *const right_pack = left_pa
 f32 *const lines = right_pack + KEYS * WIDE, *const tops = lines + KEYS * dim;
 f32 *const totals = tops + ROWS * GROUP;
 i64 lows[ROWS], highs[ROWS], places[ROWS], singles = 0;
-const i64 own = head, place = share * TOGETHER + head % TOGETHER;
-const i64 enough =
-    tokens - i / (1 + SHARES) / heads * ROWS;  // the last rows first: they see most
+const i64 own = head, turn_of = share * TOGETHER + head % TOGETHER;
+const i64 enough = tokens - place / heads * ROWS;  // the last rows first: they see most
 for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next) {
   next = row + 1;
   find_row(row);
   next = (i64)load(offsets, seq + 1) < enough ? (i64)load(offsets, seq + 1) : enough;
   if ((next - row == 1) != (share >= 0)) continue;
   if (share >= 0) {  // it gives what it gives by itself, with the heads of keys beside it
-    if (singles++ % (TOGETHER * SHARES) == place) {
+    if (singles++ % (TOGETHER * SHARES) == turn_of) {
       const i64 token = row, split = 0, many = TOGETHER, head = own - own % TOGETHER;
       attend_row(LEFT, RIGHT);
     }
@@ -341,13 +342,21 @@ for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next
     f32 *const sum = sums + r * GROUP * dim;
     begin_row(GROUP, top, total, sum);
   }
-  for (i64 at = low < 0 ? high : low; at < high; at += KEYS) {
+  const i64 begins = low < 0 ? high : low;
+  for (i64 k = begins; k < high && k < begins + KEYS; k++) { fetch_key(LEFT, RIGHT, k); }
+  for (i64 at = begins; at < high; at += KEYS) {
     const i64 some = high - at < KEYS ? high - at : KEYS;
+    const i64 then = high - at - some < KEYS ? high - at - some : KEYS;
     pack_keys(LEFT, RIGHT);
     if (mx_stop(ctx)) return MX_STOPPED;
     ctx->lib->gemm_f32(scores, LINE, query, dim, left_pack, count, some, dim, count, KEYS, 0, 1,
                        0, 0, 0, ctx);
-    for (i64 n = 0; n < count; n++) { weigh_line(); }
+    for (i64 n = 0; n < count; n++) {
+      weigh_line();
+      for (i64 k = then * n / count; k < then * (n + 1) / count; k++) {
+        fetch_key(LEFT, RIGHT, at + some + k);
+      }
+    }
     ctx->lib->gemm_f32(made, dim, scores, LINE, right_pack, count, dim, some, count, WIDE, 0, 1,
                        0, 0, 0, ctx);
     #pragma omp simd
@@ -358,6 +367,20 @@ for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next
     const i64 to = ((row + n / GROUP) * wide + head * GROUP + n % GROUP) * dim;
     for (i64 c = 0; c < dim; c++) store(y, to + c, sums[n * dim + c] * by);
   }
+}
+
+// Asks for the key and the value of a position: they come from memory where a model has many weights,
+// and packing would wait for each line.
+// @macro fetch_key(LEFT, RIGHT, POSITION)
+// @if PAGED
+find_page(POSITION);
+const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim;
+// @else
+const i64 keys = ((first + POSITION) * heads + head) * dim, values = keys;
+// @endif
+for (i64 c = 0; c < dim; c += 64 / (i64)sizeof *LEFT) {
+  __builtin_prefetch(LEFT + keys + c, 0, 2);
+  __builtin_prefetch(RIGHT + values + c, 0, 2);
 }
 
 // Packs keys and values from the position `at` on: columns of the products' right operands. Keys of

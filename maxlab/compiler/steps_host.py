@@ -242,9 +242,7 @@ class HostSteps:
             pointers.append(self._pack(group, base, right.operand, right.k, right.n))
         self._add(group, "contract", made, form.ids, pointers)
 
-    def _product(
-        self, group: Group, form: Form, stays: bool
-    ) -> tuple[Made, Sequence[Value]]:
+    def _product(self, group: Group, form: Form, stays: bool) -> tuple[Made, Sequence[Value]]:
         """The step for the product of ``group``, and the values that it reads and writes."""
         schedule = self.sink.schedule
         op = group.main

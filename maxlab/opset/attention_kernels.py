@@ -21,8 +21,9 @@ TOGETHER = 512 << 10
 """Bytes of keys and values, CHUNK of each, that it takes at once: those of some heads."""
 TAKEN_TOGETHER = 16
 """Rows from which on they are taken in blocks, several times as fast as each by itself."""
-FEW_HEADS = 8
-"""Items into which the single rows of a block are cut at least, so that threads can share them."""
+FEW_ITEMS = 8
+"""Items of a block, of which some are for its single rows, unless there are as many heads: two
+threads then take one at a time."""
 WARPS = 4
 """Warps of a block that share the keys of a row."""
 
@@ -89,7 +90,7 @@ def _write_blocks(
     few_heads = max(1, TOGETHER // (8 * CHUNK * dim))
     together = max(n for n in range(1, min(few_heads, heads) + 1) if not heads % n)
     alone = together * (3 * group * dim + CHUNK * (group + dim))
-    shares = -(-FEW_HEADS // heads)
+    shares = max(1, FEW_ITEMS // heads - 1)
     more |= {
         "ROWS": rows, "KEYS": KEYS, "CHUNK": CHUNK, "LINE": line, "WIDE": across,
         "WHOLE": not dim % 16, "BESIDE": max(n for n in (1, 2, 3, 4) if not group % n),

@@ -151,8 +151,8 @@ def print_gemm(
     printer.begins = epilogue is not None and epilogue.begins
     rows, columns, inner = (printer.poly(p) for p in (m, n, k))
     stride, offset = printer.poly(left.row), printer.poly(left.offset)
-    aside, into = (OWN_TILE, result) if half is None else (HALF_TILE, None)
-    name, helper = _epilogue(epilogue, symbols, TILED, [], aside, into)
+    aside, place = (OWN_TILE, result) if half is None else (HALF_TILE, None)
+    name, helper = _epilogue(epilogue, symbols, TILED, [], aside, place)
     write = printer.write
     write.depth = 1
     write("// the tile sizes follow the dims", node)

@@ -13,10 +13,10 @@ from maxlab.nn.kv_cache.cache_params import KVCacheParams
 from maxlab.nn.kv_cache.manager import RaggedKVCacheInputs
 from maxlab.nn.kv_cache.page_memory import PageMemory
 
-
 FEWEST = 4
 """The fewest pages that a row of a table has room for; the next widths are powers of two. So a model
-is bound to few widths, and not to another one whenever the longest sequence begins a page."""
+is bound to few widths, and not to another one whenever the longest sequence begins a page. Where a
+sequence has no page, the table has the number of all pages, which no page has."""
 
 
 class PagedCache:
@@ -50,7 +50,7 @@ class PagedCache:
         >>> cache.blocks.reserve(context, num_steps=1)
         True
         >>> cache.inputs([context], num_steps=2)[0].lookup_table.to_numpy()
-        array([[0, 1]], dtype=uint32)
+        array([[0, 1, 3, 3]], dtype=uint32)
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class PagedCache:
                 raise too_few(context, len(pages), self.page_size, tokens)
             rows.append(pages[:wanted])
         longest = max((len(row) for row in rows), default=0)
-        width = max(1 << (longest - 1).bit_length(), FEWEST) if longest else 1
+        width = max(1 << max(longest - 1, 0).bit_length(), FEWEST)
         table = np.full((len(rows), width), self.blocks.pool.count, np.uint32)
         for number, row in enumerate(rows):
             table[number, : len(row)] = row

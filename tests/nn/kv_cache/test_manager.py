@@ -44,6 +44,14 @@ def started(one: PagedKVCacheManager, length: int, replica: int | None = None) -
 
 
 # ---------------------------------------------------------------- inputs of a model
+@pytest.mark.parametrize(("tokens", "width"), [(1, 4), (512, 4), (513, 8), (1024, 8), (1025, 16)])
+def test_tables_have_few_widths(tokens: int, width: int) -> None:
+    """A model is bound anew for each width."""
+    one = manager(16)
+    (inputs,) = one.get_runtime_inputs([started(one, tokens)])
+    assert inputs.lookup_table.shape == (1, width)
+
+
 def test_the_inputs_of_a_batch() -> None:
     one = manager(6)
     first, second = started(one, 200), started(one, 100)
@@ -55,7 +63,7 @@ def test_the_inputs_of_a_batch() -> None:
     assert inputs.cache_lengths.to_numpy().tolist() == [200, 0]
     pages = [one.get_req_blocks(made.request_id) for made in (first, second)]
     # 6 is the number of pages, and stands where a sequence has no more.
-    assert inputs.lookup_table.to_numpy().tolist() == [pages[0], [*pages[1], 6]]
+    assert inputs.lookup_table.to_numpy().tolist() == [[*pages[0], 6, 6], [*pages[1], 6, 6, 6]]
     assert inputs.max_lengths.to_numpy().tolist() == [[100, 201]]
     assert {tensor.dtype for tensor in inputs} == {DType.float32, DType.uint32}
 
@@ -81,7 +89,7 @@ def test_lengths_advance_by_step_and_not_before() -> None:
 
 def test_an_empty_batch_has_inputs() -> None:
     (inputs,) = manager(2).get_runtime_inputs([])
-    assert [tensor.shape for tensor in inputs][1:] == [(0,), (0, 1), (1, 2)]
+    assert [tensor.shape for tensor in inputs][1:] == [(0,), (0, 4), (1, 2)]
 
 
 def test_a_graph_takes_the_inputs() -> None:
@@ -97,7 +105,7 @@ def test_a_graph_takes_the_inputs() -> None:
     made = started(one, 130)
     (inputs,) = one.get_runtime_inputs([made])
     table, lengths = InferenceSession().load(graph)(*inputs)
-    assert table.to_numpy().tolist() == [one.get_req_blocks(made.request_id)]
+    assert table.to_numpy().tolist() == [[*one.get_req_blocks(made.request_id), 2, 2]]
     assert lengths.to_numpy().tolist() == [0]
 
 
@@ -274,7 +282,7 @@ def test_replicas_have_their_own_pages_and_requests() -> None:
     assert one.get_or_recommend_replica(second) == one.get_replica(second.request_id) == 1
     first = started(one, 130, 0)
     inputs = one.get_runtime_inputs([first, second])
-    assert [each.lookup_table.to_numpy().tolist() for each in inputs] == [[[0, 1]], [[0, 1]]]
+    assert [each.lookup_table.to_numpy().tolist() for each in inputs] == [[[0, 1, 4, 4]]] * 2
     assert one.get_data_parallel_splits([first, second]).to_numpy().tolist() == [0, 1, 2]
     assert one.get_data_parallel_splits([second]).to_numpy().tolist() == [0, 0, 1]
     with pytest.raises(InputError) as caught:
