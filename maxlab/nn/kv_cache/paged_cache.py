@@ -14,9 +14,9 @@ from maxlab.nn.kv_cache.manager import RaggedKVCacheInputs
 from maxlab.nn.kv_cache.page_memory import PageMemory
 
 FEWEST = 4
-"""The fewest pages that a row of a table has room for; the next widths are powers of two. So a model
-is bound to few widths, and not to another one whenever the longest sequence begins a page. Where a
-sequence has no page, the table has the number of all pages, which no page has."""
+"""The fewest pages that a row of a table has room for; the next widths are powers of two. So a
+model is bound to few widths, not to another one whenever the longest sequence begins a page. Where
+a sequence has no page, the table has the number of all pages, which no page has."""
 
 
 class PagedCache:
