@@ -82,10 +82,10 @@ FAMILIES: tuple[Family, ...] = (
     Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _SIXTEENTH),
     Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _SIXTH),
     Family("GPU attention templates", "tests/cuda/test_attention_kernel.py", _SIXTEENTH),
-    Family("GPU product templates", "tests/cuda/test_product.py", _SIXTEENTH),
+    Family("GPU product templates", "tests/cuda/test_product.py", Fraction(1, 32)),
     Family("GPU templates in graphs", "tests/cuda/test_products.py", _SIXTH),
     Family("GPU options", "tests/cuda/test_options.py", _THIRD),
-    Family("random programs on a GPU", "tests/cuda/test_random_programs.py", _SIXTEENTH),
+    Family("random programs on a GPU", "tests/cuda/test_random_programs.py", Fraction(1, 32)),
     Family(
         "kernels compiled for devices",
         (
@@ -97,10 +97,10 @@ FAMILIES: tuple[Family, ...] = (
         Fraction(1, 24),
         "",
     ),
-    Family("ops, one by one", "tests/compiler/test_matrix.py::test_op", _QUARTER),
+    Family("ops, one by one", "tests/compiler/test_matrix.py::test_op", _EIGHTH),
     Family("ops under each option", "tests/compiler/test_options.py", _SIXTEENTH),
-    Family("variants of ops", "tests/compiler/test_variants.py", _QUARTER),
-    Family("ops written as Python", "tests/graph/code/test_every_op.py", _QUARTER),
+    Family("variants of ops", "tests/compiler/test_variants.py", _EIGHTH),
+    Family("ops written as Python", "tests/graph/code/test_every_op.py", _EIGHTH),
     Family("random graphs written as Python", "tests/graph/code/test_random_graphs.py", _EIGHTH),
     Family("models written as Python", "tests/graph/code/test_models.py", _QUARTER),
     Family(
@@ -128,7 +128,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("operations of torch", "tests/torch_import/test_operations.py", _EIGHTH),
     Family("models under torch.compile", "tests/torch_compile/test_models.py", _QUARTER),
     Family("ops beside those of torch", "tests/opset/test_torch.py", _QUARTER),
-    Family("browser tests", "tests/browser", Fraction(1, 6), "::", whole=True),
+    Family("browser tests", "tests/browser", _EIGHTH, "::", whole=True),
     # Each makes environments outside of the checkout, and installs Jupyter in them.
     Family(
         "a server as a process, and very many requests",
@@ -153,7 +153,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "ways to walk a notebook",
         "tests/browser/test_walks.py::test_walk",
-        Fraction(1, 36),
+        Fraction(1, 60),
         "",
     ),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),

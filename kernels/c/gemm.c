@@ -23,8 +23,8 @@
  *       for each panel of the tile                   power of two apart: they cost 10 % at 1024^3 where 8 lines fit in
  *                                                    a set.  Where 12 do, or few panels use it, A is read in place)
  *         kernel: C[MR x 32] += A[MR x KC] B[KC x 32]     B streams from L2, A is broadcast from L1, C in registers
- *   epilogue(tile)                                 C tile mb x nb: still in L2, and in the scratch of the thread that makes it where others
- *                                                  make the rest: from there it goes to C past the caches (mx_gemm_by)
+ *   epilogue(tile)                                 C tile mb x nb: still in L2.  Where other threads make the rest of C, it
+ *                                                    is aside, and goes to C past the caches (mx_gemm_by)
  *
  * Up to 96 rows use each number of B a few times only, and B comes from memory.  If the first group of rows alone waited
  * for it, the wait would be a quarter of the whole time.  So the panels are the outer loop, in blocks of KC_SOME k, and
