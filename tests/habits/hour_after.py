@@ -286,7 +286,7 @@ FRONT = rows(
     ("maxlab.is_available()", Refused("ML964", "maxlab.driver.accelerator_count()")),
     ("maxlab.set_printoptions(precision=2)", Refused("ML964", "np.set_printoptions")),
     ("maxlab.simulator", Refused("ML964", "maxlab.driver.use_simulator")),
-    ("maxlab.quantize", Refused("ML964", "")),
+    ("maxlab.quantized", Refused("ML964", "maxlab.quantize")),
     ("maxlab.Input", Refused("ML964", "maxlab.TensorType(maxlab.float32, ['n', 4])")),
     ("maxlab.testing", Refused("ML964", "maxlab.compare(model, array)")),
     ("engine.foo", Refused("ML964", "")),

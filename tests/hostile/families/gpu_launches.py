@@ -289,12 +289,12 @@ def _pointers(y: str, x: str, n: int) -> Case:
         context = SimContext(0, check=True)
         host = np.zeros(4096, np.uint8)
         block, freed = context.allocate(256), context.allocate(256)
-        context.release(freed)
         places = {
             "null": 0, "almost null": 8, "freed": freed, "the host's": host.ctypes.data,
             "behind": block + 256, "before": block - 4, "none": context.allocate(0),
             "wild": 1 << 45, "good": context.allocate(256),
         }  # fmt: skip
+        context.release(freed)  # the last one: a block that is allocated then may be in its place
         from maxlab.driver.backend import DeviceSource
 
         (loaded,) = context.load([DeviceSource("misdeed", WORDS)])
