@@ -78,6 +78,16 @@ FAMILIES: tuple[Family, ...] = (
         "tests/lab/test_interleaved.py::test_any_sequence_that_is_undone_gives_the_first_document",
         Fraction(1, 50),
     ),
+    Family(
+        "long sequences of edits",
+        (
+            "tests/lab/test_interleaved.py::test_a_thousand_steps_are_undone_and_done_again",
+            "tests/lab/test_interleaved.py::test_five_hundred_edits_in_a_row_come_in_order",
+        ),
+        _QUARTER,
+        "",
+    ),
+    Family("answers of several machines", "tests/dask/", _QUARTER, ""),
     Family("ops on a GPU", "tests/cuda/test_ops.py", Fraction(1, 24)),
     Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _SIXTEENTH),
     Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _SIXTH),
@@ -128,7 +138,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("operations of torch", "tests/torch_import/test_operations.py", _EIGHTH),
     Family("models under torch.compile", "tests/torch_compile/test_models.py", _QUARTER),
     Family("ops beside those of torch", "tests/opset/test_torch.py", _QUARTER),
-    Family("browser tests", "tests/browser", _EIGHTH, "::", whole=True),
+    Family("browser tests", "tests/browser", Fraction(1, 10), "::", whole=True),
     # Each makes environments outside of the checkout, and installs Jupyter in them.
     Family(
         "a server as a process, and very many requests",
