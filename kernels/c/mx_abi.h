@@ -174,7 +174,7 @@ MX_API void mx_pack_b_f32(f32 *dst, const f32 *B, i64 K, i64 N, i64 row_stride, 
 MX_API int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 /* the tile of one item of the parallel axis; extent = ceil(M/mb) * ceil(N/nb) */
 MX_API void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
-MX_API i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb); /* bytes at the start of ctx->scratch */
+MX_API i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb); /* bytes at the start of ctx->scratch; one tile: none */
 MX_API int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb,
                        i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 /* The same with more choice: what mx_gemm_plan does for tiles of up to rows_most x (panels_most * MX_NR); and a product with
