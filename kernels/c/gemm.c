@@ -44,6 +44,8 @@
 #define LDA_COPY (KC_MOST + 16)
 #define LDA_SOME (KC_SOME + 16)
 #define SOME_SUMS 256 /* rows of a panel that are summed up at the same time: 32 KiB */
+#define HALVED 28     /* rows from which on two threads have a half each: 14 rows take as long as B does from memory */
+#define HALVED_B (1 << 20) /* and the most numbers that B has then: larger ones take no longer in columns */
 #define SOME_COPIED 320 /* rows of KC_SOME that are copied before they are used: 260 KiB, a part of the second cache */
 
 /* One register tile, `rows` and `nv` literals: C[rows x nv * VW] (+)= A[rows x kc] B[kc x nv * VW].  What comes after B is
@@ -87,7 +89,7 @@ typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, in
 #define TILE(R)                                                                                                        \
   TILE_OF(tile##R, R, NV, lda, 1, new)                                                                                 \
   TILE_OF(copy_tile##R, R, NV, LDA_COPY, 0, 0)                                                                         \
-  TILE_OF(some_tile##R, R, NV, LDA_SOME, 0, 0)                                                                         \
+  TILE_OF(some_tile##R, R, NV, LDA_SOME, 1, 0)                                                                         \
   TILE_OF(thin_tile##R, R, 1, lda, 1, new)                                                                             \
   TILE_OF(thin_copy_tile##R, R, 1, LDA_COPY, 0, 0)
 EACH_HEIGHT(TILE)
@@ -306,9 +308,16 @@ int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   return 0;
 }
 
+/* Two threads take a half of the rows each, with all columns, where these are enough to take as long as B from memory, and B
+ * is small: each reads all of it.  Then both write memory that is their own, from one step to the next, since the kernels
+ * of rows are cut in the middle too; and C stays in their caches. */
+static int is_halved(i64 M, i64 N, i64 K, i64 nthreads) {
+  return nthreads == 2 && M >= HALVED && K * ceil_div(N, MX_NR) * MX_NR <= HALVED_B;
+}
+
 /* The tile is a compromise: large enough that B (read from L3 or memory once per mb rows) is cheap and the C tile fits
  * L2, small enough to give every thread several items, so that a late or slowed thread does not hold up the others. */
-void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb) {
+static void tile_of(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb) {
   i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), rows = M < 1 ? 1 : M, per = panels_most;
   /* Items. Each copies its rows: of some rows few columns are not worth that. */
   i64 want = nthreads > 1 ? (rows <= MR ? 8 : rows <= SOME ? 1 : 4) * nthreads : 1;
@@ -324,9 +333,23 @@ void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i6
   *nb = ceil_div(panels, ceil_div(panels, per)) * MX_NR; /* equal items */
 }
 
+void mx_gemm_tile(i64 M, i64 N, i64 K, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb) {
+  if (is_halved(M, N, K, nthreads)) {
+    const i64 half = ceil_div(M, 2);
+    *mb = ceil_div(half, ceil_div(half, rows_most));
+    *nb = ceil_div(N, MX_NR) * MX_NR;
+  } else
+    tile_of(M, N, nthreads, rows_most, panels_most, mb, nb);
+}
+
+#define ROWS_MOST 128
+#define PANELS_MOST 16
 void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb) {
-  (void)K;
-  mx_gemm_tile(M, N, nthreads, 128, 16, mb, nb);
+  mx_gemm_tile(M, N, K, nthreads, ROWS_MOST, PANELS_MOST, mb, nb);
+}
+
+void mx_half_gemm_plan(i64 M, i64 N, i64 nthreads, i64 *mb, i64 *nb) {
+  tile_of(M, N, nthreads, ROWS_MOST, PANELS_MOST, mb, nb);
 }
 
 /* A tile aside has rows of whole panels and a cache line, so that they are no power of two apart. */
@@ -334,7 +357,7 @@ static i64 width_aside(i64 cols) { return ceil_div(cols, MX_NR) * MX_NR + 16; }
 
 i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb) {
   (void)K;
-  return min64(M < 1 ? 1 : M, mb) * width_aside(min64(N < 1 ? 1 : N, nb)) * 4;
+  return N > nb ? min64(M < 1 ? 1 : M, mb) * width_aside(nb) * 4 : 0;
 }
 
 /* A row of a tile to its place, past the caches. */
@@ -349,7 +372,7 @@ static void put_row(f32 *to, const f32 *from, i64 n) {
 int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan, int stays,
                i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
   const i64 mb = plan[0], nb = plan[1], deep = plan[2] < 16 ? KC : min64(plan[2], KC_MOST);
-  f32 *const own = ctx && ctx->nthreads > 1 && !stays && (M > mb || N > nb) ? ctx->scratch : 0;
+  f32 *const own = ctx && ctx->nthreads > 1 && !stays && N > nb ? ctx->scratch : 0;
   for (i64 item = lo; item < hi; item++) {
     /* consecutive items go down the rows, so the B block of a column of tiles stays in L2; in the second of two columns
      * from the middle on, so that two threads are not on both sides of the border in the same rows */

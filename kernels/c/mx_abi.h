@@ -12,7 +12,7 @@
 #include "integers.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 9
+#define MX_VERSION 10
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -174,14 +174,14 @@ MX_API void mx_pack_b_f32(f32 *dst, const f32 *B, i64 K, i64 N, i64 row_stride, 
 MX_API int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 /* the tile of one item of the parallel axis; extent = ceil(M/mb) * ceil(N/nb) */
 MX_API void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
-MX_API i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb); /* bytes at the start of ctx->scratch; one tile: none */
+MX_API i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb); /* bytes at the start of ctx->scratch */
 MX_API int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb,
                        i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 /* The same with more choice: what mx_gemm_plan does for tiles of up to rows_most x (panels_most * MX_NR); and a product with
  * plan = {mb, nb, how many k at a time, whether A is read where it is and not copied}, where 0 k is the usual number.  All
  * plans give the same bits.  Of some threads, each makes a tile in its scratch, and from there it goes to C past the caches,
- * unless C `stays` where only the thread that made a tile reads it.  The epilogue finds the tile at ctx->tile. */
-MX_API void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb);
+ * unless its rows are whole, or C `stays` where only the thread that made a tile reads it.  The epilogue finds the tile at ctx->tile. */
+MX_API void mx_gemm_tile(i64 M, i64 N, i64 K, i64 nthreads, i64 rows_most, i64 panels_most, i64 *mb, i64 *nb);
 MX_API int mx_gemm_by(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, const i64 *plan,
                       int stays, i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 MX_API int mx_k_gemm(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx); /* b = {C, A, Bp}, d = {M, N, K, plan...} */
@@ -248,7 +248,8 @@ MX_API void mx_half_block(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, cons
 MX_API void mx_half_runs(i64 kind, f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const u16 *Bp, i64 rows,
                          i64 cols, void *scratch); /* as mx_gemm_runs */
 __attribute__((visibility("hidden"))) int mx_half_pairs(i64 kind); /* whether B is packed in pairs of rows */
-/* Items as mx_gemm_plan cuts them.  The epilogue finds the tile at ctx->scratch, as float32 in rows of whole panels. */
+/* Items as mx_half_gemm_plan cuts them.  The epilogue finds the tile at ctx->scratch, as float32 in rows of whole panels. */
+MX_API void mx_half_gemm_plan(i64 M, i64 N, i64 nthreads, i64 *mb, i64 *nb);
 MX_API i64 mx_half_gemm_scratch(i64 kind, i64 M, i64 mb, i64 nb);
 MX_API int mx_half_gemm(i64 kind, const u16 *A, i64 lda, const u16 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo,
                         i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);

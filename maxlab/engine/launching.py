@@ -67,11 +67,18 @@ SHARED_ROWS = 96 << 10
 
 # ---------------------------------------------------------------- on the CPU
 def grain_of(extent: int, cost: int, threads: int) -> int:
-    """Items per chunk for ``extent`` items of ``cost`` scalar operations each."""
+    """Items per chunk for ``extent`` items of ``cost`` scalar operations each.
+
+    Chunks are as small as is worth it; or up to twice as large, if a thread's share is a whole
+    number of these: it finds in its caches what it wrote a step before.
+    """
     if extent * cost < 2 * GRAIN_COST or threads == 1:
         return max(extent, 1)
     even = -(-extent // (threads * 4))
-    return max(even, -(-GRAIN_COST // max(cost, 1)), 1)
+    least = max(even, -(-GRAIN_COST // max(cost, 1)), 1)
+    share = -(-extent // threads)
+    most = share // least
+    return next((share // n for n in range(most, most // 2, -1) if share % n == 0), least)
 
 
 def piece_of(extent: int, cost: int) -> int:
@@ -139,7 +146,7 @@ def _(formula: Gemm, env: Env, threads: int, runtime: Any) -> Launch:
     library, work = runtime.products, 2 * m * n * k
     if formula.dtype in HALVES:
         tile = runtime.ffi.new("i64[2]")
-        library.mx_gemm_plan(m, n, k, threads, tile, tile + 1)
+        library.mx_half_gemm_plan(m, n, threads, tile, tile + 1)
         mb, nb = max(tile[0], 1), max(tile[1], 1)
         scratch = library.mx_half_gemm_scratch(HALVES[formula.dtype], m, mb, nb)
         extent = -(-m // mb) * -(-n // nb)
@@ -149,7 +156,7 @@ def _(formula: Gemm, env: Env, threads: int, runtime: Any) -> Launch:
 
     choice = choose(PRODUCTS, (m, n, k, threads)) if work >= LEAST_WORK else None
     variant = PRODUCTS.guess(n) if choice is None else choice.variant
-    mb, nb = tile_of(variant, m, n, threads)
+    mb, nb = tile_of(variant, m, n, k, threads)
     extent = -(-m // mb) * -(-n // nb)
     scratch, grain = library.mx_gemm_scratch(m, n, k, mb, nb), _grain_of_tiles(extent, work)
     return Launch((mb, nb, *variant.data[2:]), extent, grain, scratch, 0, choice, variant)

@@ -25,12 +25,12 @@ PACKED = 0
 """The way of a batched product whose right operands are packed (mx_abi.h)."""
 
 
-def tile_of(variant: Variant, m: int, n: int, threads: int) -> tuple[int, int]:
-    """Rows and columns of the tiles of an ``m`` × ``n`` product that threads share."""
+def tile_of(variant: Variant, m: int, n: int, k: int, threads: int) -> tuple[int, int]:
+    """Rows and columns of the tiles of an ``m`` × ``n`` product over ``k`` that threads share."""
     library = runtime()
     sizes = library.ffi.new("i64[2]")
     rows, panels = variant.data[:2]
-    library.products.mx_gemm_tile(m, n, threads, rows, panels, sizes, sizes + 1)
+    library.products.mx_gemm_tile(m, n, k, threads, rows, panels, sizes, sizes + 1)
     return max(sizes[0], 1), max(sizes[1], 1)
 
 
@@ -68,7 +68,7 @@ class Products(Family):
         guess = self.guess(n)
         found: dict[tuple[int, ...], Variant] = {}
         for one in (guess, self.in_place, self.copied, *self.others):
-            key: tuple[int, ...] = tile_of(one, m, n, threads)
+            key: tuple[int, ...] = tile_of(one, m, n, k, threads)
             if m > 2 * _ROW_GROUP:  # fewer rows are made otherwise, whatever the rest says
                 deep, is_direct = one.data[2:]
                 key += (-(-k // -(-max(k, 1) // deep)), is_direct)
@@ -81,7 +81,7 @@ class Products(Family):
 
     def trial(self, case: Case) -> Trial:
         m, n, k, threads = case
-        tiles = {one.name: tile_of(one, m, n, threads) for one in self.variants(case)}
+        tiles = {one.name: tile_of(one, m, n, k, threads) for one in self.variants(case)}
         m, n, k = cut([(m, 288), (n, 1024), (k, 1024)], _MOST_WORK // 2)
         library = runtime()
         packed = library.products.mx_pack_b_size(k, n)

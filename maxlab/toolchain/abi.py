@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ABI_VERSION = 9  # MX_VERSION of mx_abi.h
+ABI_VERSION = 10  # MX_VERSION of mx_abi.h
 
 DECLARATIONS = """
 typedef long long i64;
@@ -67,13 +67,14 @@ i64 mx_pack_b_size(i64 K, i64 N);
 void mx_pack_b_f32(float *dst, const float *B, i64 K, i64 N, i64 row_stride, i64 col_stride,
                    i64 lo, i64 hi);
 void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
-void mx_gemm_tile(i64 M, i64 N, i64 nthreads, i64 rows_most, i64 panels_most,
+void mx_gemm_tile(i64 M, i64 N, i64 K, i64 nthreads, i64 rows_most, i64 panels_most,
                   i64 *mb, i64 *nb);
 i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb);
 i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
 i64 mx_matmul_guess(i64 M, i64 N, i64 K);
 i64 mx_half_pack_size(i64 K, i64 N);
 i64 mx_half_block_scratch(i64 kind, i64 rows);
+void mx_half_gemm_plan(i64 M, i64 N, i64 nthreads, i64 *mb, i64 *nb);
 i64 mx_half_gemm_scratch(i64 kind, i64 M, i64 mb, i64 nb);
 i64 mx_half_matmul_scratch(i64 kind, i64 M, i64 N, i64 K);
 i64 mx_q_pack_size(i64 kind, i64 blocks, i64 n);

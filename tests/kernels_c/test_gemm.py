@@ -192,13 +192,31 @@ def test_plans_are_sensible(runtime: Any, lab: Lab) -> None:
                 assert items >= min(threads, -(-n // 32))
 
 
+def test_two_threads_have_half_of_the_rows_each(runtime: Any, lab: Lab) -> None:
+    """Of products whose right operand is small, in tiles of whole rows, so that the thread that
+    begins in the middle of them begins in the middle of the rows."""
+    mb, nb = lab.ffi.new("i64 *"), lab.ffi.new("i64 *")
+    for m in (28, 40, 97, 500, 1000, 12544):
+        for n, k in ((16, 32), (80, 480), (1000, 512), (1536, 576)):
+            runtime.mx_gemm_plan(m, n, k, 2, mb, nb)
+            items, half = -(-m // mb[0]), -(-m // 2)
+            assert nb[0] == -(-n // 32) * 32
+            assert mb[0] <= 128
+            first = min((items - items // 2) * mb[0], m)
+            assert half <= first < half + -(-items // 2), (m, n, k)
+            assert runtime.mx_gemm_scratch(m, n, k, mb[0], nb[0]) == 0
+    for m, n, k, threads in ((27, 64, 64, 2), (512, 1025, 1024, 2), (512, 64, 64, 3)):
+        runtime.mx_gemm_plan(m, n, k, threads, mb, nb)
+        assert (mb[0], nb[0]) != (-(-m // 2), -(-n // 32) * 32)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_some_rows_are_shared_out_evenly(runtime: Any, lab: Lab, threads: int) -> None:
     """The thread with most columns of 13 to 96 rows has at most one panel more than it must."""
     mb, nb = lab.ffi.new("i64 *"), lab.ffi.new("i64 *")
     for m in (13, 40, 96):
         for panels in range(1, 3 * threads + 30):
-            runtime.mx_gemm_plan(m, 32 * panels, 576, threads, mb, nb)
+            runtime.mx_gemm_plan(m, 32 * panels, 1 << 20, threads, mb, nb)
             assert mb[0] == m
             items, each = -(-32 * panels // nb[0]), nb[0] // 32
             most = -(-items // threads) * each

@@ -103,7 +103,11 @@ typedef struct launch {
 
 static i64 grain_of(i64 extent, i64 cost, i64 threads) {
   if (plan_mul(extent, cost) < 2 * GRAIN_COST || threads == 1) return most(extent, 1);
-  return most(most(up(extent, threads * 4), up(GRAIN_COST, most(cost, 1))), 1);
+  const i64 least = most(most(up(extent, threads * 4), up(GRAIN_COST, most(cost, 1))), 1);
+  const i64 share = up(extent, threads), parts = share / least;
+  for (i64 n = parts; n > parts / 2; n--)
+    if (share % n == 0) return share / n;
+  return least;
 }
 static i64 piece_of(i64 extent, i64 cost) {
   if (plan_mul(extent, cost) <= PIECE_COST) return 0;
@@ -140,7 +144,8 @@ static launch launch_of(const plan_launch *p, const i64 *s, i64 threads, const m
   case PLAN_GEMM: {
     const i64 m = z[0], n = z[1], k = z[2];
     i64 mb, nb;
-    lib->gemm_plan(m, n, k, threads, &mb, &nb);
+    if (half < 0) lib->gemm_plan(m, n, k, threads, &mb, &nb);
+    else plan.half_gemm_plan(m, n, threads, &mb, &nb);
     mb = most(mb, 1), nb = most(nb, 1);
     l.extent = plan_mul(up(m, mb), up(n, nb));
     l.scratch = half < 0 ? lib->gemm_scratch(m, n, k, mb, nb) : plan.half_gemm_scratch(half, m, mb, nb);

@@ -92,6 +92,7 @@ typedef struct plan_table {
   const plan_note *notes;
   int (*bind)(const model_value *inputs, i64 *s); /* the sizes that the inputs give */
   const mx_lib *(*products)(void);                /* NULL for a model that needs none; so are these */
+  void (*half_gemm_plan)(i64 M, i64 N, i64 nthreads, i64 *mb, i64 *nb);
   i64 (*half_gemm_scratch)(i64 kind, i64 M, i64 mb, i64 nb);
   i64 (*half_matmul_scratch)(i64 kind, i64 M, i64 N, i64 K);
 } plan_table;

@@ -342,6 +342,7 @@ class Tables:
         if needs_products(plan):
             fields += [
                 ".products = mx_get_lib",
+                ".half_gemm_plan = mx_half_gemm_plan",
                 ".half_gemm_scratch = mx_half_gemm_scratch",
                 ".half_matmul_scratch = mx_half_matmul_scratch",
             ]
