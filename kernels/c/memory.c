@@ -8,6 +8,7 @@
 #include "mx_abi.h"
 
 #include <stdlib.h>
+#include <string.h>
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -26,3 +27,31 @@ void *mx_alloc(i64 bytes) {
 }
 
 void mx_free(void *p) { free(p); }
+
+/* Blocks that were placed, by where they begin. */
+typedef struct placed {
+  i64 begin, end, first, last;
+} placed;
+
+i64 mx_first_fit(i64 count, const i64 *bytes, const i64 *first, const i64 *last, i64 *offsets) {
+  placed *const found = malloc((size_t)(count < 1 ? 1 : count) * sizeof(placed));
+  if (!found) return -1;
+  i64 total = 0;
+  for (i64 n = 0; n < count; n++) {
+    i64 begin = 0, at = 0;
+    for (; at < n; at++) {
+      const placed *const other = found + at;
+      if (other->first > last[n] || other->last < first[n]) continue;
+      if (begin + bytes[n] <= other->begin) break;
+      if (other->end > begin) begin = other->end;
+    }
+    while (at > 0 && found[at - 1].begin > begin) at--;
+    while (at < n && found[at].begin <= begin) at++;
+    memmove(found + at + 1, found + at, (size_t)(n - at) * sizeof(placed));
+    found[at] = (placed){begin, begin + bytes[n], first[n], last[n]};
+    offsets[n] = begin;
+    if (begin + bytes[n] > total) total = begin + bytes[n];
+  }
+  free(found);
+  return total;
+}

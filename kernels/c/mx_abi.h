@@ -161,6 +161,9 @@ MX_API int mx_run(mx_call *call); /* what these give, or MX_CHANGED; after MX_PA
 /* ---- memory.c ----------------------------------------------------------------------------------------------------- */
 
 /* at least 64-byte aligned, contents undefined; huge pages from 2 MiB on; NULL without memory */
+/* Places blocks one after the other, each where it fits first, beside those that are used between the same steps as it:
+ * returns how much memory they take together, or -1 when there is none for the work. */
+MX_API i64 mx_first_fit(i64 count, const i64 *bytes, const i64 *first, const i64 *last, i64 *offsets);
 MX_API void *mx_alloc(i64 bytes);
 MX_API void mx_free(void *p);
 

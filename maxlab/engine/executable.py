@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from maxlab.compiler import Compiled
+from maxlab.compiler.plan import Slot
 from maxlab.driver import CPU, Accelerator, Device
 from maxlab.driver.accelerator import accelerators_of
 from maxlab.driver.backend import DeviceSource, Function, Loaded
 from maxlab.engine.executor import Executor
 from maxlab.engine.frame import Blocks
 from maxlab.engine.handles import handles_of
+from maxlab.engine.host_steps import Formulas
 from maxlab.engine.launching import device_launch
 from maxlab.engine.layout import ArenaEntry, Sizes, slot_uses, stage_slots
 from maxlab.engine.size_rules import SizeRules
@@ -81,6 +83,8 @@ class Executable:
         accelerators: The same without their names, each once.
         slot_uses: The first and the last step that use each slot.
         stage_slots: The slots of arenas and outputs that each stage is the first to use.
+        stage_arenas: The same, by their devices, of which each stage has all.
+        formulas: The formulas of the steps of the host.
         layouts: Layouts of arenas that were made, by the bytes of their slots.
         executor: What runs steps of the host.
         handles: Which inputs and outputs are opaque handles; None for a graph without any.
@@ -110,6 +114,8 @@ class Executable:
         self.handles = handles_of(compiled.plan, runtime)
         self.slot_uses = slot_uses(compiled)
         self.stage_slots = stage_slots(compiled)
+        self.stage_arenas = [self._by_device(slots) for slots in self.stage_slots]
+        self.formulas = Formulas(compiled.plan.steps)
         self.layouts: dict[Sizes, tuple[list[ArenaEntry], int]] = {}
         self.executor = Executor(compiled, prepared.watch, threads, runtime, self.handles)
         self.blocks = Blocks(runtime)
@@ -132,6 +138,14 @@ class Executable:
             self.compiled.timings_ns["kernels"] += time.perf_counter_ns() - start
             self.kernels.update(loaded)
             self.functions.update({key: one.function for key, one in loaded.items()})
+
+    def _by_device(self, slots: Sequence[Slot]) -> dict[Device, list[Slot]]:
+        found: dict[Device, list[Slot]] = {}  # several names may mean the host
+        for slot in self.compiled.plan.slots:
+            found.setdefault(self.device_of(slot.device), [])
+        for slot in slots:
+            found[self.device_of(slot.device)].append(slot)
+        return found
 
     def device_of(self, ref: DeviceRef) -> Device:
         """The device that the graph calls ``ref``."""

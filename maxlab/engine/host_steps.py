@@ -55,44 +55,79 @@ def exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[in
     return [*listed, len(places) // 2, *places]
 
 
-def _launch(
-    step: Step,
-    compiled: Compiled,
-    env: Mapping[str, int],
-    threads: int,
-    runtime: Any,
-    known: dict[HostFormula | None, Launch],
-) -> Launch:
-    """The launch of a step, with the text that it runs where there are several. Steps of equal
-    formulas, such as those of the layers of a model, are launched as the first of them, ``known``.
+class Formulas:
+    """The formulas of the steps of a plan, each once: layers of a model have equal ones, and to
+    compare them takes longer than to evaluate them.
+
+    Args:
+        steps: All steps, by their numbers.
+
+    Attributes:
+        launches: How steps are launched.
+        launch_of: Of each step, the number of its formula in ``launches``.
+        sizes: What kernels are told.
+        sizes_of: Of each step, the numbers of its sizes in ``sizes``.
     """
-    launch = known.get(step.launch)
-    if launch is None:
-        launch = known[step.launch] = host_launch(step.launch, env, threads, runtime)
-    if not launch.extent or not step.others:
-        return launch
-    from maxlab.engine.text_variants import with_text
 
-    return with_text(launch, step, compiled)
+    def __init__(self, steps: Sequence[Step]) -> None:
+        launches: dict[HostFormula | None, int] = {}
+        sizes: dict[Poly, int] = {}
+        self.launch_of = [launches.setdefault(step.launch, len(launches)) for step in steps]
+        self.sizes_of = [
+            tuple(sizes.setdefault(size, len(sizes)) for size in step.sizes) for step in steps
+        ]
+        self.launches = list(launches)
+        self.sizes = list(sizes)
 
 
-def _sizes(
-    step: Step, launch: Launch, compiled: Compiled, env: Mapping[str, int], known: dict[Poly, int]
-) -> list[int]:
-    """The sizes that a step is told; those that were evaluated for another one are ``known``.
+class _Values:
+    """The values of ``formulas`` for the sizes ``env``, as far as they were asked for."""
 
-    Raises:
-        ShapeError: ML223, more than 63 bits can count.
-    """
-    for size in step.sizes:
-        if size not in known:
-            known[size] = size.evaluate(env)
-    sizes = [known[size] for size in step.sizes]
-    if max((launch.extent, *sizes, *launch.extra)) > LARGEST:
-        op = compiled.plan.facts.ops.get(step.nodes[0]) if step.nodes else None
-        what = f"a size of {step.id}, which computes {', '.join(step.nodes) or step.kind}"
-        raise past_counting(what, env, op.at if op is not None else None)
-    return sizes
+    def __init__(
+        self,
+        formulas: Formulas,
+        compiled: Compiled,
+        env: Mapping[str, int],
+        threads: int,
+        runtime: Any,
+    ) -> None:
+        self._formulas = formulas
+        self._compiled = compiled
+        self._env = env
+        self._given = threads, runtime
+        self._launches: list[Launch | None] = [None] * len(formulas.launches)
+        self._sizes: list[int | None] = [None] * len(formulas.sizes)
+
+    def launch(self, step: Step) -> Launch:
+        """The launch of ``step``, with the text that it runs where there are several."""
+        at = self._formulas.launch_of[step.number]
+        launch = self._launches[at]
+        if launch is None:
+            formula = self._formulas.launches[at]
+            launch = self._launches[at] = host_launch(formula, self._env, *self._given)
+        if not launch.extent or not step.others:
+            return launch
+        from maxlab.engine.text_variants import with_text
+
+        return with_text(launch, step, self._compiled)
+
+    def sizes(self, step: Step, launch: Launch) -> list[int]:
+        """The sizes that ``step`` is told.
+
+        Raises:
+            ShapeError: ML223, more than 63 bits can count.
+        """
+        known, found = self._sizes, []
+        for at in self._formulas.sizes_of[step.number]:
+            value = known[at]
+            if value is None:
+                value = known[at] = self._formulas.sizes[at].evaluate(self._env)
+            found.append(value)
+        if max((launch.extent, *found, *launch.extra)) > LARGEST:
+            op = self._compiled.plan.facts.ops.get(step.nodes[0]) if step.nodes else None
+            what = f"a size of {step.id}, which computes {', '.join(step.nodes) or step.kind}"
+            raise past_counting(what, self._env, op.at if op is not None else None)
+        return found
 
 
 class HostSteps:
@@ -115,6 +150,7 @@ class HostSteps:
         self,
         steps: Sequence[Step],
         compiled: Compiled,
+        formulas: Formulas,
         env: Mapping[str, int],
         threads: int,
         runtime: Any,
@@ -133,15 +169,10 @@ class HostSteps:
         self._rows: dict[int, int] = {}  # of steps whose kernel better code may take the place of
         self.is_program = any(step.kind in CONTROL for step in steps)
         starts = [0, *itertools.accumulate(len(step.pointers) for step in steps)]
-        launches: dict[HostFormula | None, Launch] = {}
-        known: dict[Poly, int] = {}
+        values = _Values(formulas, compiled, env, threads, runtime)
         for step in steps:
             idle = step.number in refused or (step.guard is not None and step.guard.holds(env))
-            launch = (
-                Launch((), 0, 1, 0)
-                if idle
-                else _launch(step, compiled, env, threads, runtime, launches)
-            )
+            launch = Launch((), 0, 1, 0) if idle else values.launch(step)
             self.launches.append(launch)
             if step.kind in CONTROL:
                 kind = CONTROL[step.kind]
@@ -174,7 +205,7 @@ class HostSteps:
             piece = 0 if kind == ON_CALLER else launch.piece  # Python is called once
             rows.append((function, *place, launch.extent, launch.grain, kind, piece))
             if launch.extent:
-                dims.extend(_sizes(step, launch, compiled, env, known))
+                dims.extend(values.sizes(step, launch))
                 dims.extend(launch.extra)
             self.pointers.extend(step.pointers)
             self.scratch = max(self.scratch, launch.scratch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,14 +16,13 @@ from maxlab.engine.size_rules import past_counting
 from maxlab.errors import ExecutionError
 from maxlab.ir.dims import LARGEST
 from maxlab.ir.poly import Poly
+from maxlab.toolchain import runtime
 
 ALIGNMENT = 64
 Sizes: TypeAlias = tuple[tuple[int, int], ...]
 """Bytes of slots, each with the number of its slot."""
 MOST_LAYOUTS = 16
 """Layouts that are kept for sizes that come again."""
-SHORT = 16
-"""Slots that are used by fewer steps, from the first to the last, are looked up by these."""
 HOST = CPU()
 
 
@@ -77,37 +75,24 @@ def layout_arena(
 def _first_fit(
     wanted: Sequence[tuple[int, int]], uses: Mapping[int, tuple[int, int]]
 ) -> tuple[list[ArenaEntry], int]:
-    placed: list[ArenaEntry] = []
-    # Where each of them begins and ends, in the arena and in time. Most slots are used by a few
-    # steps that follow each other: those of each step are at hand.
-    places: list[tuple[int, int, int, int]] = []
-    lasting: list[tuple[int, int, int, int]] = []
-    at_step: defaultdict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
-    total = 0
-    for nbytes, number in sorted(wanted, key=lambda w: (-w[0], w[1])):
-        first, last = uses[number]
-        size = _aligned(max(nbytes, 1))
-        is_short = last - first < SHORT
-        others = lasting if is_short else places
-        near = {x for x in others if x[2] <= last and first <= x[3]}
-        if is_short:
-            near.update(*[at_step[step] for step in range(first, last + 1)])
-        offset = 0
-        for start, end, _, _ in sorted(near):
-            if offset + size <= start:
-                break
-            if end > offset:
-                offset = end
-        placed.append(ArenaEntry(number, offset, nbytes, first, last))
-        total = max(total, offset + size)
-        entry = offset, offset + size, first, last
-        places.append(entry)
-        if is_short:
-            for step in range(first, last + 1):
-                at_step[step].append(entry)
-        else:
-            lasting.append(entry)
-    return placed, total
+    order = sorted(wanted, key=lambda w: (-w[0], w[1]))
+    steps = [uses[number] for _, number in order]
+    library = runtime()
+    ffi = library.ffi
+    sizes = ffi.new("i64[]", [_aligned(max(nbytes, 1)) for nbytes, _ in order])
+    first = ffi.new("i64[]", [begin for begin, _ in steps])
+    last = ffi.new("i64[]", [end for _, end in steps])
+    offsets = ffi.new("i64[]", len(order))
+    total = library.lib.mx_first_fit(len(order), sizes, first, last, offsets)
+    if total < 0:
+        raise MemoryError(f"places of {len(order)} slots")
+    entries = [
+        ArenaEntry(number, offset, nbytes, *used)
+        for (nbytes, number), offset, used in zip(
+            order, ffi.unpack(offsets, len(order)), steps, strict=True
+        )
+    ]
+    return entries, total
 
 
 def _nbytes(slot: Slot, env: Mapping[str, int], known: dict[Poly, int]) -> int:

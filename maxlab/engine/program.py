@@ -102,7 +102,7 @@ class Program:
         self._refused = refused_steps(self.steps, env)
         self._walked = self._walked_here()
         self._index: dict[int, int] = {}  # the segment that begins with, or has, a step
-        arenas = self._arenas(mine)
+        arenas = self._arenas()
         self.segments = self._cut(self._kept(arenas))
         self.arenas = [self._with_spill(arena) for arena in arenas]
         self.arenas = [arena for arena in self.arenas if arena.offsets or arena.spill]
@@ -133,16 +133,11 @@ class Program:
                 found.append(Output(slot.index, slot.number, output.dtype, shape, nbytes, stream))
         return found
 
-    def _arenas(self, mine: Sequence[Slot]) -> list[Arena]:
+    def _arenas(self) -> list[Arena]:
         compiled = self.executable.compiled
         uses = self.executable.slot_uses
-        by_device: dict[Device, list[Slot]] = {}  # several names may mean the host
-        for slot in compiled.plan.slots:
-            by_device.setdefault(self.executable.device_of(slot.device), [])
-        for slot in mine:
-            by_device[self.executable.device_of(slot.device)].append(slot)
         found = []
-        for device, slots in by_device.items():
+        for device, slots in self.executable.stage_arenas[self.stage].items():
             entries, nbytes = layout_arena(slots, uses, self.env, self.executable.layouts)
             is_borrowed = is_of_runtime(device) and bool(compiled.plan.cuts)
             offsets = {entry.slot: entry.offset for entry in entries}
@@ -272,6 +267,7 @@ class Program:
                 made = HostSteps(
                     list(host),
                     compiled,
+                    executable.formulas,
                     env,
                     executable.threads,
                     executable.runtime,

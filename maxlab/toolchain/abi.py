@@ -60,6 +60,7 @@ void mx_guard_leave(i64 base, i64 total);
 int mx_guarded(mx_fn fn, void *const *b, const i64 *d, i64 extent, i64 grain, i64 threads,
                void *scratch, i64 *err, mx_death *said);
 i64 mx_now_ns(void);
+i64 mx_first_fit(i64 count, const i64 *bytes, const i64 *first, const i64 *last, i64 *offsets);
 void *mx_alloc(i64 bytes);
 void mx_free(void *memory);
 
