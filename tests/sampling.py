@@ -58,6 +58,8 @@ FAMILIES: tuple[Family, ...] = (
         Fraction(1, 20),
     ),
     Family("all other tests", "tests/", Fraction(1, 10)),
+    # Whatever prints something else than before is found here.
+    Family("pages that are run", "tests/test_how_to.py", Fraction(1)),
     Family(
         "tests that wait for others",
         ("tests/diagnostics/", "tests/driver_cuda/", "tests/lab/", "tests/toolchain/"),

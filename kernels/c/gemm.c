@@ -23,8 +23,8 @@
  *       for each panel of the tile                   power of two apart: they cost 10 % at 1024^3 where 8 lines fit in
  *                                                    a set.  Where 12 do, or few panels use it, A is read in place)
  *         kernel: C[MR x 32] += A[MR x KC] B[KC x 32]     B streams from L2, A is broadcast from L1, C in registers
- *   epilogue(tile)                                 C tile mb x nb: still in L2.  Where other threads make the rest of C, it
- *                                                    is aside, and goes to C past the caches (mx_gemm_by)
+ *   epilogue(tile)                                 C tile mb x nb: still in L2.  Where other threads make the rest of its
+ *                                                    rows, it is aside, and goes to C past the caches (mx_gemm_by)
  *
  * Up to 96 rows use each number of B a few times only, and B comes from memory.  If the first group of rows alone waited
  * for it, the wait would be a quarter of the whole time.  So the panels are the outer loop, in blocks of KC_SOME k, and
@@ -318,7 +318,7 @@ int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
  * is small: each reads all of it.  Then both write memory that is their own, from one step to the next, since the kernels
  * of rows are cut in the middle too; and C stays in their caches. */
 static int is_halved(i64 M, i64 N, i64 K, i64 nthreads) {
-  return nthreads == 2 && M >= HALVED && K * ceil_div(N, MX_NR) * MX_NR <= HALVED_B;
+  return nthreads == 2 && M >= HALVED && N > 0 && K * ceil_div(N, MX_NR) * MX_NR <= HALVED_B;
 }
 
 /* The tile is a compromise: large enough that B (read from L3 or memory once per mb rows) is cheap and the C tile fits
