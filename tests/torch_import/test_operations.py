@@ -348,6 +348,9 @@ def cases() -> list[Case]:
 
 CASES = cases()
 SEEN: dict[str, set[str]] = {}
+OF_COMPILED = {"lift_fresh.default", "lift_fresh_copy.default"}
+"""Entries that only graphs of torch.compile have, of tensors that a function makes: an exported
+program has copies in their place."""
 
 
 class Alone(torch.nn.Module):
@@ -390,4 +393,4 @@ def test_the_table_has_nothing_else() -> None:
     """Every entry of the table is some case's; a case that did not run is a case that says so."""
     if set(SEEN) != {case.name for case in CASES}:
         pytest.skip("only some of the cases ran")
-    assert set(TABLE) - set().union(*SEEN.values()) == set()
+    assert set(TABLE) - set().union(*SEEN.values()) == OF_COMPILED
