@@ -20,6 +20,7 @@ from maxlab import config
 from maxlab.driver import accelerator
 from maxlab.errors import MaxlabError
 from maxlab.ir import source
+from maxlab.pipelines.lib.registry import PIPELINE_REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "errors"
@@ -104,6 +105,16 @@ def test_the_index_lists_every_page() -> None:
         assert written == wanted, "run MAXLAB_WRITE_DOCS=1 pytest tests/test_error_pages.py"
 
 
+def test_no_page_tells_those_after_it_of_an_architecture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers", reason="transformers not installed")
+    known = dict(PIPELINE_REGISTRY.architectures)
+    with monkeypatch.context() as patched:
+        test_page("ML179", tmp_path, patched)
+    assert PIPELINE_REGISTRY.architectures == known
+
+
 @pytest.mark.parametrize("code", PAGES)
 def test_page(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PAGES[code].read_text("utf-8")
@@ -123,6 +134,7 @@ def test_page(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config, "_config", config.config())  # put back what programs change
+    monkeypatch.setattr(PIPELINE_REGISTRY, "architectures", {})  # and what they register
     error = run(failing)
     assert error is not None, "the program of the page does not fail"
     assert error.code == code
