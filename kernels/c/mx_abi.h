@@ -12,7 +12,7 @@
 #include "integers.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 10
+#define MX_VERSION 11
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -334,6 +334,16 @@ MX_API void mx_attention_cut(i64 batch, i64 heads, i64 tq, i64 nthreads, i64 mos
 MX_API i64 mx_attention_scratch(i64 tk, i64 dim, i64 dim_v, const i64 *plan);
 MX_API int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void *const *b, const i64 *d,
                             mx_ctx *ctx);
+/* lanes.c: the same in three parts, for `lanes` queries, whole vectors of 16 of them.
+ * Scores: S[count x lanes] = keys queries.  Keys are `step` floats apart, queries packed into panels as a right operand.
+ * Meanwhile their values, `dim` floats of each, and the keys that come `soon` are asked for. */
+MX_API void mx_lane_scores(f32 *S, i64 lds, const f32 *keys, i64 step, i64 count, const f32 *queries, i64 lanes, i64 dim,
+                           const f32 *values, const f32 *soon);
+/* Scores become weights, relative to the largest so far, of which `tops` has those of each lane.  `totals`, the sums of all
+ * weights, are brought along; sums of values have to be multiplied by `fades`. */
+MX_API void mx_lane_weights(f32 *S, i64 lds, i64 count, i64 lanes, f32 *tops, f32 *totals, f32 *fades);
+/* O[rows x dim] += S^T values, for the first `rows` lanes; dim is a multiple of MX_NR */
+MX_API void mx_lane_sums(f32 *O, i64 ldo, const f32 *S, i64 lds, const f32 *values, i64 step, i64 count, i64 rows, i64 dim);
 /* dense attention as a step: b = {o, q, k, v}, d = {heads, tq, tk, dim, dim_v, plan...} */
 MX_API int mx_k_attention(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 

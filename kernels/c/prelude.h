@@ -112,6 +112,10 @@ typedef struct mx_lib {
   int (*int8_product)(f32 *y, i64 n, const u8 *w, i64 k, const u8 *q, const f32 *d, const i32 *z, i64 m, const f32 *scales,
                       const f32 *bias, i64 activation, i64 lo, i64 hi, mx_ctx *ctx);
   int (*winograd_f32)(const mx_winograd *a, i64 lo, i64 hi, i64 c0, i64 c1, i64 most, void *scratch, mx_ctx *ctx);
+  void (*lane_scores)(f32 *S, i64 lds, const f32 *keys, i64 step, i64 count, const f32 *queries, i64 lanes, i64 dim,
+                      const f32 *values, const f32 *soon);
+  void (*lane_weights)(f32 *S, i64 lds, i64 count, i64 lanes, f32 *tops, f32 *totals, f32 *fades);
+  void (*lane_sums)(f32 *O, i64 ldo, const f32 *S, i64 lds, const f32 *values, i64 step, i64 count, i64 rows, i64 dim);
 } mx_lib;
 // @end
 

@@ -1,7 +1,7 @@
 /* products.c - the table of everything a generated kernel may call, reached by ctx->lib.
  *
- * gemm.c, inplace.c, windows.c, winograd.c, taps.c, halves.c, quantized.c, float8.c, int8.c and attention.c are linked
- * with this file into one library; the executor is told of it by mx_use_lib.
+ * gemm.c, inplace.c, windows.c, winograd.c, taps.c, halves.c, quantized.c, float8.c, int8.c, attention.c and lanes.c are
+ * linked with this file into one library; the executor is told of it by mx_use_lib.
  */
 #include "mx_abi.h"
 
@@ -12,7 +12,7 @@ static const mx_lib library = {
     mx_q_product,      mx_half_block, mx_half_gemm,      mx_half_matmul,       mx_gemm_windows,
     mx_half_mark,      mx_float8,     mx_gemm_by,        mx_matmul_by,
     mx_matmul_guess,   mx_int8_pack,  mx_int8_left,      mx_int8_product,
-    mx_winograd_f32,
+    mx_winograd_f32,   mx_lane_scores, mx_lane_weights, mx_lane_sums,
 };
 
 const mx_lib *mx_get_lib(void) { return &library; }

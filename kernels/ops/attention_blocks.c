@@ -11,9 +11,10 @@
 //
 // More rows are taken in blocks of ROWS, GROUP query heads of each at once, sequence by sequence;
 // the only row of a sequence in a block is again taken by itself. A block goes along its keys, KEYS
-// at a time: both are packed for the library's product, and scores never go to memory. Such single rows
-// are items of their own, shared out among those of the heads that are taken at once. LINE is how far
-// lines of scores are apart, WIDE the elements of a packed value.
+// at a time: its queries lie side by side, as lanes of vectors (lanes.c), keys and values are read where they
+// are, and scores never go to memory. Such single rows are items of their own, shared out among those of the
+// heads that are taken at once. LANES is room for the queries, LINE how far the scores of keys are apart, WIDE
+// the elements of a sum.
 
 // @use attention.c
 
@@ -22,8 +23,8 @@
 //   q: T[tokens, wide, dim], stops: uint32[ends], sinks: T[wide]) -> (y: T[tokens, wide, dim])
 // @types T: float32 | float16 | bfloat16
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; POWER: int; PAGED: bool;
-//   ROWS: int; KEYS: int; CHUNK: int; LINE: int; WIDE: int; ROOM: int; BYTES: int;
-//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; SHARES: int
+//   ROWS: int; KEYS: int; CHUNK: int; LANES: int; LINE: int; WIDE: int; IN_PLACE: bool; ROOM: int; BYTES: int;
+//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; SINGLES: int
 // @temp parts: float32[ROOM]
 // @part attend
 // @work GROUP * dim * CHUNK
@@ -39,8 +40,8 @@ join_chunks();
 //   right: T[tokens, heads, dim], offsets: uint32[ends], known: uint32[batch]) -> (y: T[tokens, wide, dim])
 // @types T: float32 | float16 | bfloat16
 // @params MASK: str; WINDOW: int; SCALE: float; SINKS: bool; GROUP: int; POWER: int; PAGED: bool;
-//   ROWS: int; KEYS: int; CHUNK: int; LINE: int; WIDE: int; ROOM: int; BYTES: int;
-//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; SHARES: int; KNOWN: bool
+//   ROWS: int; KEYS: int; CHUNK: int; LANES: int; LINE: int; WIDE: int; IN_PLACE: bool; ROOM: int; BYTES: int;
+//   WHOLE: bool; BESIDE: int; SLICE: int; TOGETHER: int; SINGLES: int; KNOWN: bool
 // @sizes BATCH
 // @temp parts: float32[ROOM]
 // @part attend
@@ -117,11 +118,20 @@ if (i / heads < units) {
   const i64 head = i % heads;
   attend_chunks(LEFT, RIGHT);
 } else if (units == 0) {
-  const i64 behind = i - (tokens + ROWS - 1) / ROWS * heads,
-            share = behind < 0 ? -1 : behind % SHARES;
-  const i64 place = behind < 0 ? i : behind / SHARES, head = place % heads;
+  find_place();
+  const i64 head = is_block ? place % heads : place % SINGLES % (heads / TOGETHER) * TOGETHER;
   attend_block(LEFT, RIGHT);
 }
+
+// Of which block the item is: one with the rows of prompts for a head, or one with single rows. Two threads
+// begin with a half of the items each: a half has every second of the former, which take longest, and then as
+// many of the latter.
+// @macro find_place()
+const i64 large = (tokens + ROWS - 1) / ROWS * heads, items = large + large / heads * SINGLES;
+const i64 half = (items + 1) / 2, is_second = i >= half, nth = is_second ? i - half : i;
+const i64 enough_large = (large + !is_second) / 2, is_block = nth < enough_large;
+const i64 place = is_block ? 2 * nth + is_second
+                           : nth - enough_large + (is_second ? half - (large + 1) / 2 : 0);
 
 // Some chunks of a row, or all of them, for this item and those that follow it.
 // @macro attend_chunks(LEFT, RIGHT)
@@ -306,30 +316,31 @@ store_row(GROUP);
 
 // A block of rows: those of one sequence after those of another. Blocks are counted from the end, where
 // prompts are in a batch that begins with single rows. Each has an item for each head, which takes all
-// sequences with several rows. Behind these, which take longest, come SHARES items for each of them, with
-// a part of its single rows each.
+// sequences with several rows, and SINGLES items with a part of its single rows each, for TOGETHER heads.
 // @macro attend_block(LEFT, RIGHT)
-f32 *const query = (f32 *)scratch, *const sums = query + ROWS * GROUP * dim;
-f32 *const made = sums + ROWS * GROUP * dim, *const scores = made + ROWS * GROUP * dim;
-f32 *const left_pack = scores + ROWS * GROUP * LINE, *const right_pack = left_pack + KEYS * dim;
-f32 *const lines = right_pack + KEYS * WIDE, *const tops = lines + KEYS * dim;
-f32 *const totals = tops + ROWS * GROUP;
+f32 *const query = (f32 *)scratch, *const queries = query + LANES * dim;
+f32 *const sums = queries + LANES * dim, *const scores = sums + ROWS * GROUP * WIDE;
+f32 *const left_lines = scores + KEYS * LINE, *const right_lines = left_lines + KEYS * dim;
+f32 tops[LANES], totals[LANES], fades[LANES];
 i64 lows[ROWS], highs[ROWS], places[ROWS], singles = 0;
-const i64 own = head, turn_of = share * TOGETHER + head % TOGETHER;
-const i64 enough = tokens - place / heads * ROWS;  // the last rows first: they see most
+(void)left_lines, (void)right_lines;
+const i64 turns = SINGLES / (heads / TOGETHER), turn_of = place % SINGLES / (heads / TOGETHER);
+const i64 enough =
+    tokens - place / (is_block ? heads : SINGLES) * ROWS;  // the last rows first: they see most
 for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next) {
   next = row + 1;
   find_row(row);
   next = (i64)load(offsets, seq + 1) < enough ? (i64)load(offsets, seq + 1) : enough;
-  if ((next - row == 1) != (share >= 0)) continue;
-  if (share >= 0) {  // it gives what it gives by itself, with the heads of keys beside it
-    if (singles++ % (TOGETHER * SHARES) == turn_of) {
-      const i64 token = row, split = 0, many = TOGETHER, head = own - own % TOGETHER;
+  if ((next - row == 1) == is_block) continue;
+  if (!is_block) {  // it gives what it gives by itself, with the heads of keys beside it
+    if (singles++ % turns == turn_of) {
+      const i64 token = row, split = 0, many = TOGETHER;
       attend_row(LEFT, RIGHT);
     }
     continue;
   }
-  const i64 count = (next - row) * GROUP;
+  const i64 count = (next - row) * GROUP, panels = (count + 31) / 32,
+            lanes = (count + 15) / 16 * 16;
   i64 low = -1, high = 0;
   for (i64 token = row; token < next; token++) {
     find_seen();
@@ -339,111 +350,112 @@ for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next
     for (i64 c = 0; c < GROUP * dim; c++)
       query[r * GROUP * dim + c] = load(q, (token * wide + head * GROUP) * dim + c) * SCALE;
     f32 *const top = tops + r * GROUP, *const total = totals + r * GROUP;
-    f32 *const sum = sums + r * GROUP * dim;
-    begin_row(GROUP, top, total, sum);
-  }
-  const i64 begins = low < 0 ? high : low;
-  for (i64 k = begins; k < high && k < begins + KEYS; k++) { fetch_key(LEFT, RIGHT, k); }
-  for (i64 at = begins; at < high; at += KEYS) {
-    const i64 some = high - at < KEYS ? high - at : KEYS;
-    const i64 then = high - at - some < KEYS ? high - at - some : KEYS;
-    pack_keys(LEFT, RIGHT);
-    if (mx_stop(ctx)) return MX_STOPPED;
-    ctx->lib->gemm_f32(scores, LINE, query, dim, left_pack, count, some, dim, count, KEYS, 0, 1,
-                       0, 0, 0, ctx);
-    for (i64 n = 0; n < count; n++) {
-      weigh_line();
-      for (i64 k = then * n / count; k < then * (n + 1) / count; k++) {
-        fetch_key(LEFT, RIGHT, at + some + k);
-      }
+    for (i64 g = 0; g < GROUP; g++) {
+      // @if SINKS
+      top[g] = load(sinks, head * GROUP + g), total[g] = 1;
+      // @else
+      top[g] = -__builtin_inff(), total[g] = 0;
+      // @endif
     }
-    ctx->lib->gemm_f32(made, dim, scores, LINE, right_pack, count, dim, some, count, WIDE, 0, 1,
-                       0, 0, 0, ctx);
-    #pragma omp simd
-    for (i64 c = 0; c < count * dim; c++) sums[c] += made[c];
+  }
+  for (i64 c = count * dim; c < panels * 32 * dim; c++) query[c] = 0;
+  for (i64 n = count; n < lanes; n++) tops[n] = 0, totals[n] = 0;
+  for (i64 c = 0; c < count * WIDE; c++) sums[c] = 0;
+  ctx->lib->pack_b_f32(queries, query, dim, panels * 32, 1, dim, 0, panels);
+  for (i64 at = low < 0 ? high : low; at < high; at += KEYS) {
+    const i64 some = high - at < KEYS ? high - at : KEYS;
+    if (mx_stop(ctx)) return MX_STOPPED;
+    for (i64 k = 0, run; k < some; k += run) {
+      find_run(LEFT, RIGHT);
+      // @if not IN_PLACE
+      make_lines(LEFT, RIGHT);
+      // @endif
+      find_soon(LEFT);
+      ctx->lib->lane_scores(scores + k * LINE, LINE, near_keys, step, run, queries, lanes, dim,
+                            near_values, soon);
+    }
+    hide_keys();
+    ctx->lib->lane_weights(scores, LINE, some, lanes, tops, totals, fades);
+    for (i64 n = 0; n < count; n++)
+      if (fades[n] != 1)
+        #pragma omp simd
+        for (i64 c = 0; c < WIDE; c++) sums[n * WIDE + c] *= fades[n];
+    for (i64 k = 0, run; k < some; k += run) {
+      find_run(LEFT, RIGHT);
+      ctx->lib->lane_sums(sums, WIDE, scores + k * LINE, LINE, near_values, across, run, count,
+                          WIDE);
+    }
   }
   for (i64 n = 0; n < count; n++) {
     const f32 by = totals[n] == 0 ? 0 : 1 / totals[n];
     const i64 to = ((row + n / GROUP) * wide + head * GROUP + n % GROUP) * dim;
-    for (i64 c = 0; c < dim; c++) store(y, to + c, sums[n * dim + c] * by);
+    for (i64 c = 0; c < dim; c++) store(y, to + c, sums[n * WIDE + c] * by);
   }
 }
 
-// Asks for the key and the value of a position: they come from memory where a model has many weights,
-// and packing would wait for each line.
-// @macro fetch_key(LEFT, RIGHT, POSITION)
+// Keys that lie side by side from the position `at + k` on, and their values: where they are, or as lines of
+// float32 with zeros behind the values.
+// @macro find_run(LEFT, RIGHT)
 // @if PAGED
-find_page(POSITION);
+find_page(at + k);
+run = page - slot < some - k ? page - slot : some - k;
 const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim;
 // @else
-const i64 keys = ((first + POSITION) * heads + head) * dim, values = keys;
+run = some - k;
+const i64 keys = ((first + at + k) * heads + head) * dim, values = keys;
 // @endif
-for (i64 c = 0; c < dim; c += 64 / (i64)sizeof *LEFT) {
-  __builtin_prefetch(LEFT + keys + c, 0, 2);
-  __builtin_prefetch(RIGHT + values + c, 0, 2);
-}
-
-// Packs keys and values from the position `at` on: columns of the products' right operands. Keys of
-// float32 are packed where they lie, if their lines begin where panels of the product do.
-// @macro pack_keys(LEFT, RIGHT)
-// @if T != float32
-const int lie_whole = 0;
-// @elif PAGED
-const int lie_whole = page % 32 == 0 && at % 32 == 0;
+// @if IN_PLACE
+const f32 *const near_keys = LEFT + keys, *const near_values = RIGHT + values;
+const i64 step = heads * dim, across = step;
 // @else
-const int lie_whole = 1;
+f32 *const near_keys = left_lines + k * dim, *const near_values = right_lines + k * WIDE;
+const i64 step = dim, across = WIDE;
 // @endif
-for (i64 k = 0; k < some;) {
-  // @if PAGED
-  find_page(at + k);
-  i64 run = page - slot < some - k ? page - slot : some - k;
-  const i64 keys = place_of(0) + head * dim, values = place_of(1) + head * dim;
-  // @else
-  i64 run = some - k;
-  const i64 keys = ((first + at + k) * heads + head) * dim, values = keys;
-  // @endif
-  // @if T == float32
-  if (lie_whole)
-    ctx->lib->pack_b_f32(left_pack + k * dim, LEFT + keys, dim, run, 1, heads * dim, 0,
-                         (run + 31) / 32);
-  // @endif
-  for (i64 e = 0; e < run; e++, k++) {
-    if (!lie_whole) {
-      #pragma omp simd
-      for (i64 c = 0; c < dim; c++) lines[k * dim + c] = load(LEFT, keys + e * heads * dim + c);
-    }
-    for (i64 c0 = 0; c0 < dim; c0 += 32) {
-      f32 *const to = right_pack + c0 * some + k * 32;
-      const i64 from = values + e * heads * dim + c0, width = dim - c0 < 32 ? dim - c0 : 32;
-      #pragma omp simd
-      for (i64 c = 0; c < width; c++) to[c] = load(RIGHT, from + c);
-      for (i64 c = width; c < 32; c++) to[c] = 0;
-    }
-  }
-}
-if (!lie_whole) ctx->lib->pack_b_f32(left_pack, lines, dim, some, 1, dim, 0, (some + 31) / 32);
 
-// Scores of a line become weights; its sums are made smaller where a larger score comes.
-// @macro weigh_line()
-f32 *const line = scores + n * LINE;
-const i64 r = n / GROUP;
-const i64 from = lows[r] > at ? lows[r] - at : 0;
-const i64 to = highs[r] - at < some ? highs[r] - at : some;
-for (i64 k = 0; k < (from < some ? from : some); k++) line[k] = 0;
-for (i64 k = to > 0 ? to : 0; k < some; k++) line[k] = 0;
-if (from < to) {
-  // @if MASK == "alibi"
+// @macro make_lines(LEFT, RIGHT)
+for (i64 e = 0; e < run; e++) {
+  const i64 key = keys + e * heads * dim, value = values + e * heads * dim;
+  for (i64 c = 0; c < dim; c += 64 / (i64)sizeof *LEFT) {
+    __builtin_prefetch(LEFT + key + 8 * heads * dim + c, 0, 2);
+    __builtin_prefetch(RIGHT + value + 8 * heads * dim + c, 0, 2);
+  }
+  #pragma omp simd
+  for (i64 c = 0; c < dim; c++) near_keys[e * dim + c] = load(LEFT, key + c);
+  #pragma omp simd
+  for (i64 c = 0; c < dim; c++) near_values[e * WIDE + c] = load(RIGHT, value + c);
+  for (i64 c = dim; c < WIDE; c++) near_values[e * WIDE + c] = 0;
+}
+
+// Where the keys behind a run are, if there are some.
+// @macro find_soon(LEFT)
+const f32 *soon = near_keys;
+// @if IN_PLACE and PAGED
+const i64 after = (at + k + run) / page;
+if (at + k + run < high && after < most) {
+  const i64 entry = load(table, seq * most + after), slot = 0;
+  soon = LEFT + place_of(0) + head * dim;
+}
+// @endif
+
+// Lets the rows of the block not see the keys that they do not see.
+// @macro hide_keys()
+// @if MASK == "alibi"
+f32 slopes[LANES], from_here[LANES];
+for (i64 n = 0; n < count; n++) {
   find_slope(head * GROUP + n % GROUP);
-  for (i64 k = from; k < to; k++) line[k] -= slope * (f32)(places[r] - at - k);
-  // @endif
-  f32 top = mx_row_max_f32(line + from, to - from);
-  top = tops[n] > top ? tops[n] : top;
-  const f32 less = top == -__builtin_inff() ? 0 : top, shrink = mx_exp_f32(tops[n] - less);
-  tops[n] = top;
+  slopes[n] = slope, from_here[n] = (f32)(places[n / GROUP] - at);
+}
+for (i64 k = 0; k < some; k++)
   #pragma omp simd
-  for (i64 k = from; k < to; k++) line[k] = mx_exp_quick_f32(line[k] - less);
-  totals[n] = totals[n] * shrink + mx_row_sum_f32(line + from, to - from);
-  #pragma omp simd
-  for (i64 c = 0; c < dim; c++) sums[n * dim + c] *= shrink;
+  for (i64 n = 0; n < count; n++) scores[k * LINE + n] -= slopes[n] * (from_here[n] - (f32)k);
+// @endif
+for (i64 r = 0; r < next - row; r++) {
+  i64 from = lows[r] - at < some ? lows[r] - at : some, to = highs[r] - at;
+  from = from > 0 ? from : 0;
+  to = to > from ? to : from;
+  for (i64 k = 0; k < from; k++)
+    for (i64 g = 0; g < GROUP; g++) scores[k * LINE + r * GROUP + g] = -__builtin_inff();
+  for (i64 k = to; k < some; k++)
+    for (i64 g = 0; g < GROUP; g++) scores[k * LINE + r * GROUP + g] = -__builtin_inff();
 }
 (void)places;

@@ -22,8 +22,8 @@ TOGETHER = 512 << 10
 TAKEN_TOGETHER = 16
 """Rows from which on they are taken in blocks, several times as fast as each by itself."""
 FEW_ITEMS = 8
-"""Items of a block, of which some are for its single rows, unless there are as many heads: two
-threads then take one at a time."""
+"""Items of a block of rows, of which some are for its single rows, unless there are as many heads:
+two threads then take one at a time."""
 WARPS = 4
 """Warps of a block that share the keys of a row."""
 
@@ -85,17 +85,21 @@ def _write_blocks(
     wide, heads, dim = (int(dims[name].value) for name in ("wide", "heads", "dim"))
     group, tokens = wide // heads, dims["tokens"]
     rows = max(4, LINES // group)
-    across, line = -(-dim // 32) * 32, KEYS + 16
-    block = rows * group * (3 * dim + line + 2) + KEYS * (2 * dim + across)
+    lanes, across = -(-rows * group // 32) * 32, -(-dim // 32) * 32
+    in_place = at.results[0].dtype is DType.float32 and dim == across
+    block = 2 * lanes * dim + rows * group * across + KEYS * (lanes + 16)
+    block += 0 if in_place else KEYS * (dim + across)
     few_heads = max(1, TOGETHER // (8 * CHUNK * dim))
     together = max(n for n in range(1, min(few_heads, heads) + 1) if not heads % n)
     alone = together * (3 * group * dim + CHUNK * (group + dim))
-    shares = max(1, FEW_ITEMS // heads - 1)
+    turns = max(FEW_ITEMS - heads, min(heads, FEW_ITEMS)) * together // heads
+    singles = max(turns, 1) * heads // together
     more |= {
-        "ROWS": rows, "KEYS": KEYS, "CHUNK": CHUNK, "LINE": line, "WIDE": across,
+        "ROWS": rows, "KEYS": KEYS, "CHUNK": CHUNK, "LANES": lanes, "LINE": lanes + 16,
+        "WIDE": across, "IN_PLACE": in_place,
         "WHOLE": not dim % 16, "BESIDE": max(n for n in (1, 2, 3, 4) if not group % n),
         "SLICE": max(n for n in (16, 32, 48, 64) if n == 16 or not dim % n),
-        "TOGETHER": together, "SHARES": shares, "BYTES": 4 * max(block, alone),
+        "TOGETHER": together, "SINGLES": singles, "BYTES": 4 * max(block, alone),
         "ROOM": 15 * 16 * wide * (dim + 2),
     }  # fmt: skip
     kernel = OwnKernel(at, "attention_blocks.c", f"{name}_blocks", dims=dims, sizes=sizes, **more)
@@ -109,7 +113,7 @@ def _write_blocks(
     units = tokens * splits * (ONE - is_many)
     blocks = is_many * (tokens + Poly.constant(rows - 1)).floordiv(Poly.constant(rows))
     parts = {kernel["parts"].name: times(wide * (dim + 2), units)}
-    extent = times(heads, units + times(1 + shares, blocks))
+    extent = times(heads, units) + times(heads + singles, blocks)
     kernel.part("attend", extent=extent, touched={**(touched or {}), **parts})
     parts |= dict.fromkeys(touched or (), Poly.constant(0))
     joined = tokens * (ONE - is_many)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ABI_VERSION = 10  # MX_VERSION of mx_abi.h
+ABI_VERSION = 11  # MX_VERSION of mx_abi.h
 
 DECLARATIONS = """
 typedef long long i64;

@@ -263,8 +263,8 @@ OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse", "mx_k_settle"))
 RUNTIME = "runtime"
 PRODUCTS = "products"
 PRODUCT_FILES = (
-    "attention.c", "float8.c", "gemm.c", "halves.c", "inplace.c", "int8.c", "products.c",
-    "quantized.c", "taps.c", "windows.c", "winograd.c",
+    "attention.c", "float8.c", "gemm.c", "halves.c", "inplace.c", "int8.c", "lanes.c",
+    "products.c", "quantized.c", "taps.c", "windows.c", "winograd.c",
 )  # fmt: skip
 # Whoever comes while a library is being built waits, and finds it in the cache.
 _being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-LEAST, UNIT = 16, 8
+LEAST, UNIT = 16, 4
 """The fewest tokens of prompts beside next tokens, and what their number is a multiple of: each
 number of tokens is another size that the model is bound to."""
 STEPS, NEAR, MIXED = 64, 9, 32
