@@ -88,9 +88,9 @@ def expected(q: Array, k: Array, v: Array, hidden: Array) -> Array:
     most = scores.max(axis=1, keepdims=True)
     weights = np.exp(scores - np.where(np.isfinite(most), most, 0))
     total = weights.sum(axis=1, keepdims=True)
-    return np.divide(
-        weights @ v.astype(np.float64), total, where=total != 0, out=np.zeros((len(q), v.shape[1]))
-    )
+    made: Array = np.zeros((len(q), v.shape[1]))
+    np.divide(weights @ v.astype(np.float64), total, where=total != 0, out=made)
+    return made
 
 
 SHAPES = [

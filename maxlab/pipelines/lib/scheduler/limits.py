@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 BESIDE = {"cpu": 32, "gpu": 512}
 """Tokens of prompts beside next tokens, by the kind of the device, before steps were measured."""
-LONGEST_BESIDE = 2.7
+LONGEST_BESIDE = 2.6
 """How many times as long as a step of next tokens a step with tokens of prompts should take. Where
 these cost as much beside next tokens as alone, the first token of a prompt comes after P / (P - 1)
 times the time that it takes alone, if P is this number: a lower one delays it, a higher one makes
