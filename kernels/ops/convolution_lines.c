@@ -1,10 +1,10 @@
 // Convolutions of float32 on the CPU that read the image in lines: as products whose rows are windows
 // that move, and those that only mix channels of images with the channels first.
 //
-// Further names of sizes, besides those of convolution.c: MN images, MH lines and MW columns of a
-// block of the result, which needs LH lines of LW pixels; CB channels that are done at a time; AREA
-// pixels of an image of the result; DEPTH rows of the packed filter, PANELS of a group, of PANEL
-// columns each.
+// Further names of sizes, besides those of convolution.c: MN images, MW columns and up to MH lines of
+// a block of the result, since its lines are cut into HEIGHTS parts, as equal as they can be; it needs
+// LH lines of LW pixels; CB channels that are done at a time; AREA pixels of an image of the result;
+// DEPTH rows of the packed filter, PANELS of a group, of PANEL columns each.
 
 // @use convolution.c
 
@@ -26,8 +26,8 @@
 const i64 part = i % PARTS, bw = i / PARTS % WIDTHS, bh = i / (PARTS * WIDTHS) % HEIGHTS;
 const i64 od = i / (PARTS * WIDTHS * HEIGHTS) % OD, n0 = i / (PARTS * WIDTHS * HEIGHTS * OD) * MN;
 const i64 w0 = bw * MW, many_w = OW - w0 < MW ? OW - w0 : MW;
-const i64 h0 = bh * MH, many_h = OH - h0 < MH ? OH - h0 : MH,
-          many_n = NB - n0 < MN ? NB - n0 : MN;
+const i64 h0 = OH * bh / HEIGHTS, many_h = OH * (bh + 1) / HEIGHTS - h0;
+const i64 many_n = NB - n0 < MN ? NB - n0 : MN;
 const i64 need_h = (many_h - 1) * SH + (KH - 1) * DH + 1;
 const i64 need_w = (many_w - 1) * SW + (KW - 1) * DW + 1;
 const i64 iw = w0 * SW - PW, none = iw < 0 ? (-iw < need_w ? -iw : need_w) : 0;

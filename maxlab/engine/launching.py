@@ -69,16 +69,20 @@ SHARED_ROWS = 96 << 10
 def grain_of(extent: int, cost: int, threads: int) -> int:
     """Items per chunk for ``extent`` items of ``cost`` scalar operations each.
 
-    Chunks are as small as is worth it; or up to twice as large, if a thread's share is a whole
-    number of these: it finds in its caches what it wrote a step before.
+    Of each thread there are about four chunks, or fewer where these would be too small. They are
+    made up to twice as large, or up to a fourth as large, if a thread's share then is a whole
+    number of them: so no thread has more than others, and it finds in its caches what it wrote a
+    step before.
     """
     if extent * cost < 2 * GRAIN_COST or threads == 1:
         return max(extent, 1)
-    even = -(-extent // (threads * 4))
-    least = max(even, -(-GRAIN_COST // max(cost, 1)), 1)
+    worth = max(-(-GRAIN_COST // max(cost, 1)), 1)
+    least = max(-(-extent // (threads * 4)), worth)
     share = -(-extent // threads)
     most = share // least
-    return next((share // n for n in range(most, most // 2, -1) if share % n == 0), least)
+    last = min(4 * share // least, share // worth)
+    parts = (*range(most, most // 2, -1), *range(most + 1, last + 1))
+    return next((share // n for n in parts if share % n == 0), least)
 
 
 def piece_of(extent: int, cost: int) -> int:

@@ -52,9 +52,15 @@ ITEMS = 8
 
 @dataclass(frozen=True)
 class _Block:
-    """The work of an item of the parallel axis, and where its lines lie."""
+    """The work of an item of the parallel axis, and where its lines lie.
+
+    Attributes:
+        heights: How many blocks the lines of an image are cut into; 0 where those are not known.
+        height: The lines of the largest of them.
+    """
 
     images: int
+    heights: int
     height: int
     width: int
     lines: int
@@ -91,9 +97,13 @@ def _block(at: Site, sizes: Sizes) -> _Block | None:
     out = [known(sizes[f"O{axis}"]) for axis in "DHW"]
 
     def made(images: int, height: int, width: int) -> _Block:
+        heights = 0 if out[1] is None else -(-out[1] // height)
+        if out[1] is not None and heights > 1:
+            heights += heights % 2  # two threads have as many lines each
+            height = -(-out[1] // heights)
         lines = (height - 1) * stride["H"] + reach["H"]
         pixels = (width - 1) * stride["W"] + reach["W"]
-        return _Block(images, height, width, lines, pixels, channels, taps, run)
+        return _Block(images, heights, height, width, lines, pixels, channels, taps, run)
 
     batch = known(sizes["NB"])
 
@@ -113,8 +123,9 @@ def _block(at: Site, sizes: Sizes) -> _Block | None:
                 width = evenly(width, width - 1)
             else:
                 break
-        each = zip((batch, *out), (images, 1, height, width), strict=True)
-        return made(images, height, width), math.prod(-(-(n or 1) // m) for n, m in each)
+        block = made(images, height, width)
+        others = zip((batch, out[0], out[2]), (images, 1, width), strict=True)
+        return block, max(block.heights, 1) * math.prod(-(-(n or 1) // m) for n, m in others)
 
     for pixels in PIXELS:
         found, blocks = cut(pixels)
@@ -132,7 +143,8 @@ def write_lines(at: Site, sizes: Sizes, first: bool, joined: bool = False) -> bo
         return False
     panels = ceil_div(sizes["GO"], PANEL)
     wide = known(panels) or 1
-    heights, widths = ceil_div(sizes["OH"], block.height), ceil_div(sizes["OW"], block.width)
+    heights = number(block.heights) if block.heights else ceil_div(sizes["OH"], block.height)
+    widths = ceil_div(sizes["OW"], block.width)
     blocks = ceil_div(sizes["NB"], block.images) * sizes["OD"] * heights * widths
     parts = max(-(-wide // PANELS), min(wide, -(-ITEMS // max(known(blocks) or 1, 1))))
     columns = -(-wide // parts) * PANEL

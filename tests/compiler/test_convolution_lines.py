@@ -55,6 +55,7 @@ SAME = (1, 1, 1, 1)
 CASES = [
     Case("several images in a block", (9, 7, 7, 16), (3, 3), 40, SAME, limits={"MANY": 1}),
     Case("lines of a block", (2, 19, 15, 32), (3, 3), 33, SAME, limits={"PIXELS": (60, 30)}),
+    Case("blocks of unequal lines", (1, 9, 15, 32), (3, 3), 33, SAME, limits={"PIXELS": (45, 45)}),
     Case("parts of a line", (1, 5, 300, 16), (3, 3), 17, SAME, bias=True),
     Case("narrow parts", (1, 6, 61, 24), (3, 3), 32, SAME, limits={"CACHED": 3 * 30 * 24 * 4}),
     Case("some of the channels", (3, 9, 8, 40), (3, 3), 70, SAME, limits={"DEPTH": 9 * 16}),

@@ -29,7 +29,14 @@ from maxlab.compiler.plan import GpuLaunch, Launch
 from maxlab.compiler.row_shapes import RowShape
 from maxlab.driver.backend import Product, Properties
 from maxlab.dtype import DType
-from maxlab.engine.launching import device_launch, grain_of, host_launch, library_call, piece_of
+from maxlab.engine.launching import (
+    GRAIN_COST,
+    device_launch,
+    grain_of,
+    host_launch,
+    library_call,
+    piece_of,
+)
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.toolchain import runtime
 from scripts.structure.plans import plans
@@ -48,13 +55,13 @@ HOST: list[tuple[Any, dict[str, int], Launch]] = [
     (Once(), {}, Launch((), 1, 1, 0)),
     (Items(N, c(1)), {"n": 100}, Launch((), 100, 100, 0)),  # not worth another thread
     (Items(N, c(100)), {"n": 8000}, Launch((), 8000, 1000, 0)),
-    (Items(N, c(1 << 20), c(64) * M), {"n": 9, "m": 2}, Launch((), 9, 2, 128, 4)),
+    (Items(N, c(1 << 20), c(64) * M), {"n": 9, "m": 2}, Launch((), 9, 1, 128, 4)),
     (Items(N, c(0)), {"n": 0}, Launch((), 0, 1, 0)),
     (Items(N, c(8), unit=64), {"n": 65}, Launch((), 65, 128, 0)),  # whole units
     (Items(N, c(512), unit=4096, extra=(3,)), {"n": 1 << 22}, Launch((3,), 1 << 22, 128 * 4096, 0)),
     (Items(N, c(1 << 20), serial=True), {"n": 50}, Launch((), 50, 50, 0)),
     (Items(N, c(1 << 20), total=c(10)), {"n": 50}, Launch((), 50, 50, 0)),
-    (Items(N, c(1 << 20), total=c(1 << 20)), {"n": 50}, Launch((), 50, 7, 0, 4)),
+    (Items(N, c(1 << 20), total=c(1 << 20)), {"n": 50}, Launch((), 50, 5, 0, 4)),
     (Blocks(N, M, c(1000), 5), {"n": 2, "m": 300}, Launch((), 4, 1, 0, 3)),
     (Blocks(ONE, M, ZERO, 5), {"m": 300}, Launch((), 2, 2, 0)),
 ]
@@ -210,6 +217,20 @@ def test_chunks_are_never_empty() -> None:
         for cost in (0, 1, 1 << 30):
             assert grain_of(extent, cost, 8) >= 1
             assert 0 <= piece_of(extent, cost) <= max(extent, 1 << 22)
+
+
+@pytest.mark.parametrize("extent", range(2, 400))
+def test_two_threads_have_equal_shares_of_chunks(extent: int) -> None:
+    for cost in (1 << 30, 1 << 14, 1 << 10):
+        share, grain = -(-extent // 2), grain_of(extent, cost, 2)
+        worth = max(-(-GRAIN_COST // cost), 1)
+        if extent * cost < 2 * GRAIN_COST:
+            assert grain == extent
+            continue
+        least = max(-(-extent // 8), worth)
+        assert max(worth, least / 4) <= grain <= 2 * least or grain == least
+        near = [n for n in range(max(worth, -(-least // 4)), 2 * least) if share % n == 0]
+        assert share % grain == 0 or not near
 
 
 def test_formulas_of_plans_are_equal_by_value_and_can_be_kept() -> None:

@@ -103,9 +103,11 @@ typedef struct launch {
 
 static i64 grain_of(i64 extent, i64 cost, i64 threads) {
   if (plan_mul(extent, cost) < 2 * GRAIN_COST || threads == 1) return most(extent, 1);
-  const i64 least = most(most(up(extent, threads * 4), up(GRAIN_COST, most(cost, 1))), 1);
+  const i64 worth = most(up(GRAIN_COST, most(cost, 1)), 1), least = most(up(extent, threads * 4), worth);
   const i64 share = up(extent, threads), parts = share / least;
   for (i64 n = parts; n > parts / 2; n--)
+    if (share % n == 0) return share / n;
+  for (i64 n = parts + 1; n <= 4 * share / least && n <= share / worth; n++)
     if (share % n == 0) return share / n;
   return least;
 }
