@@ -81,8 +81,10 @@ def grain_of(extent: int, cost: int, threads: int) -> int:
     share = -(-extent // threads)
     most = share // least
     last = min(4 * share // least, share // worth)
-    parts = (*range(most, most // 2, -1), *range(most + 1, last + 1))
-    return next((share // n for n in parts if share % n == 0), least)
+    for parts in (*range(most, most // 2, -1), *range(most + 1, last + 1)):
+        if share % parts == 0:
+            return share // parts
+    return least
 
 
 def piece_of(extent: int, cost: int) -> int:

@@ -96,6 +96,23 @@ def stops(toolbar: Locator) -> list[str]:
     return found
 
 
+def settle(strip: Locator) -> None:
+    """Wait until as many controls of a toolbar are seen in 20 frames as in the one before."""
+    strip.evaluate(
+        """bar => new Promise(done => {
+            let last = -1, same = 0;
+            const look = () => {
+                const all = [...bar.querySelectorAll('button, input')];
+                const seen = all.filter(e => e.getClientRects().length > 0).length;
+                same = seen === last ? same + 1 : 0;
+                last = seen;
+                same < 20 ? requestAnimationFrame(look) : done();
+            };
+            look();
+        })"""
+    )
+
+
 def test_toolbars_are_one_stop_of_tab_and_fit(shared: LabPage, server: LabServer) -> None:
     hand, _view = open_graph(shared, server, "canvas-toolbars")
     bar = hand.root.get_by_role("toolbar", name="Graph tools")
@@ -105,6 +122,7 @@ def test_toolbars_are_one_stop_of_tab_and_fit(shared: LabPage, server: LabServer
         shared.page.wait_for_function(
             "() => document.querySelector('.jp-MaxLab-strip').offsetHeight <= 70"
         )
+        settle(hand.strip)
         for toolbar in (bar, hand.strip):
             assert len(stops(toolbar)) == 1, stops(toolbar)
         # Arrows, Home and End go through all of it; what cannot be done now is not passed over.
