@@ -81,6 +81,7 @@ def grain_of(extent: int, cost: int, threads: int) -> int:
     share = -(-extent // threads)
     most = share // least
     last = min(4 * share // least, share // worth)
+    parts: int
     for parts in (*range(most, most // 2, -1), *range(most + 1, last + 1)):
         if share % parts == 0:
             return share // parts
