@@ -85,7 +85,7 @@ const int alone = splits < 2 || chunks < 2;
 // What a chunk gives, in the parts of all: the sums first, then the largest score and the total.
 // @macro part_of(CHUNK_NUMBER, HEAD) = ((token * 16 + (CHUNK_NUMBER)) * wide + (HEAD) * GROUP) * (dim + 2)
 
-// @macro begin_row(COUNT, TOPS, TOTALS, SUMS)
+// @macro begin_weights(COUNT, TOPS, TOTALS)
 for (i64 g = 0; g < COUNT; g++) {
   // @if SINKS
   TOPS[g] = load(sinks, head * GROUP + g), TOTALS[g] = 1;
@@ -93,6 +93,9 @@ for (i64 g = 0; g < COUNT; g++) {
   TOPS[g] = -__builtin_inff(), TOTALS[g] = 0;
   // @endif
 }
+
+// @macro begin_row(COUNT, TOPS, TOTALS, SUMS)
+begin_weights(COUNT, TOPS, TOTALS);
 for (i64 c = 0; c < COUNT * dim; c++) SUMS[c] = 0;
 
 // Takes the sums of a chunk into those of all before.
@@ -350,13 +353,7 @@ for (i64 row = enough > ROWS ? enough - ROWS : 0, next; row < enough; row = next
     for (i64 c = 0; c < GROUP * dim; c++)
       query[r * GROUP * dim + c] = load(q, (token * wide + head * GROUP) * dim + c) * SCALE;
     f32 *const top = tops + r * GROUP, *const total = totals + r * GROUP;
-    for (i64 g = 0; g < GROUP; g++) {
-      // @if SINKS
-      top[g] = load(sinks, head * GROUP + g), total[g] = 1;
-      // @else
-      top[g] = -__builtin_inff(), total[g] = 0;
-      // @endif
-    }
+    begin_weights(GROUP, top, total);
   }
   for (i64 c = count * dim; c < panels * 32 * dim; c++) query[c] = 0;
   for (i64 n = count; n < lanes; n++) tops[n] = 0, totals[n] = 0;
